@@ -21,7 +21,7 @@ from unittest import mock
 import poptorch
 import shares
 import torch
-from poptorch._impl import placement_policy
+from poptorch._impl.placement import policy
 
 CONFIGS = {
     path.stem: json.loads(path.read_text())
@@ -84,7 +84,7 @@ def entered(config):
     with contextlib.ExitStack() as stack:
         stack.enter_context(environment(config))
         if "strategy" in config:
-            stack.enter_context(placement_policy.using(Policy(config, changes)))
+            stack.enter_context(policy.using(Policy(config, changes)))
         yield changes
 
 
@@ -110,7 +110,7 @@ def _optional_passes():
     raise AssertionError("a pass that there is not was taken")
 
 
-class Policy(placement_policy.PlacementPolicy):
+class Policy(policy.PlacementPolicy):
     """The config's placement, for models whose options have the default strategy."""
 
     DEFAULT = repr(poptorch.Options()._execution_strategy)
@@ -141,11 +141,11 @@ class Policy(placement_policy.PlacementPolicy):
         if replicas > 1:
             options.replicationFactor(replicas).broadcastBuffers(False)
             options.inputReplicaGrouping(replicas, poptorch.CommGroupType.Consecutive)
-        return placement_policy.Placement(
+        return policy.Placement(
             strategy_of(config),
             times,
             tuple(
-                placement_policy.BlockStart(path, f"part{part}", part)
+                policy.BlockStart(path, f"part{part}", part)
                 for part, layers in enumerate(parts)
                 for path in layers
             ),

@@ -32,7 +32,7 @@ class ImportAgain:
 
     def __init__(self) -> None:
         from poptorch import _logging, _native
-        from poptorch._impl import environment
+        from poptorch._impl.options import environment
 
         self.logging, self.environment, self.native = _logging, environment, _native
         self.modules = {

@@ -13,9 +13,9 @@ import textwrap
 from pathlib import Path
 
 import poptorch  # noqa: F401  # whose modules have the tables
-from poptorch._impl import option_group, option_rows
+from poptorch._impl.options import group_class, rows
 
-FILE = Path(__file__).resolve().parents[1] / "python/poptorch/_impl/option_types.pyi"
+FILE = Path(__file__).resolve().parents[1] / "python/poptorch/_impl/options/types.pyi"
 HEAD = '''"""What the rows of the option tables make of their classes, for type checkers.
 
 Made from the tables by tools/write_option_types.py.
@@ -30,7 +30,7 @@ class Names:
     def __init__(self):
         self.imports = {
             "from typing import Any, Self",
-            "from poptorch._impl.option_group import OptionGroup",
+            "from poptorch._impl.options.group_class import OptionGroup",
         }
 
     def text(self, annotation):
@@ -73,19 +73,19 @@ def class_lines(group, names):
             yield f"    {name}: {attribute_type(row, default, names)}"
     for row in group.ROWS:
         method = getattr(group, row.name)
-        if method.__module__ != option_rows.__name__:  # written by hand, in the class itself
+        if method.__module__ != rows.__name__:  # written by hand, in the class itself
             continue
         _, *given = inspect.signature(method).parameters.values()
         arguments = ", ".join(["self", *(argument(p, names) for p in given)])
         doc = "\n        ".join(textwrap.wrap(f'"""{row.doc}"""', 90))
-        other = hasattr(option_group.OptionGroup, row.name)
+        other = hasattr(group_class.OptionGroup, row.name)
         ignored = "  # type: ignore[override]" * other
         yield f"    def {row.name}({arguments}) -> Self:{ignored}\n        {doc}"
 
 
 def text():
     names = Names()
-    groups = option_group.OptionGroup.__subclasses__()
+    groups = group_class.OptionGroup.__subclasses__()
     classes = ["\n".join(class_lines(group, names)) for group in groups]
     made = HEAD + "\n".join(sorted(names.imports)) + "\n\n" + "\n\n".join(classes) + "\n"
     for command in (["check", "--fix", "--select", "I"], ["format"]):

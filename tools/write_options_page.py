@@ -15,7 +15,7 @@ for name in DEFAULTS_FOLLOW:
     os.environ.pop(name, None)
 
 import poptorch  # noqa: E402
-from poptorch._impl import environment, option_groups  # noqa: E402
+from poptorch._impl.options import definitions, environment  # noqa: E402
 from poptorch_core import _core  # noqa: E402
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
@@ -42,14 +42,14 @@ A variable of the environment with a value that its table does not take is an er
 """
 GROUPS = [
     ("Options", "General", poptorch.Options),
-    ("Options.Precision", "Half precision", option_groups.PrecisionOptions),
-    ("Options.Training", "Training", option_groups.TrainingOptions),
-    ("Options.TensorLocations", "Where tensors live", option_groups.TensorLocationOptions),
+    ("Options.Precision", "Half precision", definitions.PrecisionOptions),
+    ("Options.Training", "Training", definitions.TrainingOptions),
+    ("Options.TensorLocations", "Where tensors live", definitions.TensorLocationOptions),
     ("TensorLocationSettings", "One kind of tensor", poptorch.TensorLocationSettings),
-    ("Options.Distributed", "Several processes", option_groups.DistributedOptions),
-    ("Options.Emulator", "The emulator", option_groups.EmulatorOptions),
-    ("Options.Jit", "The tracer of old", option_groups.JitOptions),
-    ("Options._Popart", "For experts", option_groups.PopartOptions),
+    ("Options.Distributed", "Several processes", definitions.DistributedOptions),
+    ("Options.Emulator", "The emulator", definitions.EmulatorOptions),
+    ("Options.Jit", "The tracer of old", definitions.JitOptions),
+    ("Options._Popart", "For experts", definitions.PopartOptions),
 ]
 
 CORE_HEAD = """## What the compiler is told

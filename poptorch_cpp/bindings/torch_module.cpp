@@ -1,5 +1,5 @@
 // poptorch_core._torch: trace, compile and run PyTorch models. python/poptorch_core/_torch.pyi
-// states the interface; python/poptorch/_tracer.py is its caller.
+// states the interface; python/poptorch/_impl/trace/session.py is its caller.
 #include <Python.h>
 // Python.h comes first; the rest is in order.
 #include <pybind11/functional.h>

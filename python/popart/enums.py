@@ -4,124 +4,130 @@ Most choose among ways of hardware: what heeds one says so.
 """
 
 from enum import IntEnum
-from typing import Any
 
-
-def _enum(name: str, members: str, doc: str) -> Any:
-    """Members counted from 0."""
-    made = IntEnum(name, members, start=0, module=__name__)  # type: ignore[misc]
-    made.__doc__ = doc
-    return made
-
-
-AccumulateOuterFragmentSchedule = _enum(
+# The order of what runs once a weight update.
+AccumulateOuterFragmentSchedule = IntEnum(
     "AccumulateOuterFragmentSchedule",
     "Scheduler Serial OverlapCycleOptimized OverlapMemoryOptimized",
-    "The order of what runs once a weight update.",
+    start=0,
 )
-AdamMode = _enum("AdamMode", "Adam AdamNoBias AdaMax Lamb LambNoBias", "Adam and its relatives.")
-AdaptiveMode = _enum(
-    "AdaptiveMode", "AdaGrad RMSProp CenteredRMSProp AdaDelta", "Optimisers that adapt rates."
-)
-AnchorReturnTypeId = _enum(
-    "AnchorReturnTypeId", "Final EveryN All Sum", "Which values of a run come back."
-)
-AutodiffStitchStrategy = _enum(
+# Adam and its relatives.
+AdamMode = IntEnum("AdamMode", "Adam AdamNoBias AdaMax Lamb LambNoBias", start=0)
+# Optimisers that adapt rates.
+AdaptiveMode = IntEnum("AdaptiveMode", "AdaGrad RMSProp CenteredRMSProp AdaDelta", start=0)
+# Which values of a run come back.
+AnchorReturnTypeId = IntEnum("AnchorReturnTypeId", "Final EveryN All Sum", start=0)
+# How gradient graphs get forward values.
+AutodiffStitchStrategy = IntEnum(
     "AutodiffStitchStrategy",
     "RecomputeMinimal RecomputeAllNonInputs AddFwdOutputs SafeAddFwdOutputs",
-    "How gradient graphs get forward values.",
+    start=0,
 )
-BatchSerializationBatchSchedule = _enum(
+# The order of the parts of a batch.
+BatchSerializationBatchSchedule = IntEnum(
     "BatchSerializationBatchSchedule",
     "Scheduler Isomorphic OverlapOnIo OverlapOnCompute",
-    "The order of the parts of a batch.",
+    start=0,
 )
-BatchSerializationMethod = _enum(
-    "BatchSerializationMethod", "UnrollDynamic UnrollStatic Loop", "How a batch is cut."
+# How a batch is cut.
+BatchSerializationMethod = IntEnum(
+    "BatchSerializationMethod",
+    "UnrollDynamic UnrollStatic Loop",
+    start=0,
 )
-BatchSerializationTransformContext = _enum(
-    "BatchSerializationTransformContext", "Fwd Bwd", "When a batch is cut."
+# When a batch is cut.
+BatchSerializationTransformContext = IntEnum(
+    "BatchSerializationTransformContext",
+    "Fwd Bwd",
+    start=0,
 )
-CollectiveOperator = _enum(
+# What a collective does with the replicas' values.
+CollectiveOperator = IntEnum(
     "CollectiveOperator",
     "Add Mean Mul Min Max LogicalAnd LogicalOr SquareAdd Local",
-    "What a collective does with the replicas' values.",
+    start=0,
 )
-DataType = _enum(
+# Element types.
+DataType = IntEnum(
     "DataType",
-    "UINT8 INT8 FLOAT8_143 FLOAT8_152 UINT16 INT16 INT32 INT64 UINT32 UINT64 BOOL FLOAT FLOAT16 "
-    "BFLOAT16 DOUBLE COMPLEX64 COMPLEX128 STRING UNDEFINED",
-    "Element types.",
+    "UINT8 INT8 FLOAT8_143 FLOAT8_152 UINT16 INT16 INT32 INT64 UINT32 UINT64 BOOL FLOAT "
+    "FLOAT16 BFLOAT16 DOUBLE COMPLEX64 COMPLEX128 STRING UNDEFINED",
+    start=0,
 )
-DeviceConnectionType = _enum(
-    "DeviceConnectionType", "Always OnDemand OfflineCompile Never", "When a device is attached."
+# When a device is attached.
+DeviceConnectionType = IntEnum(
+    "DeviceConnectionType",
+    "Always OnDemand OfflineCompile Never",
+    start=0,
 )
-DeviceSelectionCriterion = _enum(
-    "DeviceSelectionCriterion", "First Random", "Which of several devices is taken."
+# Which of several devices is taken.
+DeviceSelectionCriterion = IntEnum("DeviceSelectionCriterion", "First Random", start=0)
+# Kinds of devices.
+DeviceType = IntEnum("DeviceType", "IpuModel Cpu Ipu OfflineIpu Sim", start=0)
+# When a phase's data comes.
+ExecutionPhaseIOSchedule = IntEnum("ExecutionPhaseIOSchedule", "Preload OnDemand", start=0)
+# The order within a phase.
+ExecutionPhaseSchedule = IntEnum(
+    "ExecutionPhaseSchedule",
+    "Interleaving Batch BatchClusteredIO",
+    start=0,
 )
-DeviceType = _enum("DeviceType", "IpuModel Cpu Ipu OfflineIpu Sim", "Kinds of devices.")
-ExecutionPhaseIOSchedule = _enum(
-    "ExecutionPhaseIOSchedule", "Preload OnDemand", "When a phase's data comes."
-)
-ExecutionPhaseSchedule = _enum(
-    "ExecutionPhaseSchedule", "Interleaving Batch BatchClusteredIO", "The order within a phase."
-)
-GradientTensorTrackingMethod = _enum(
+# Which gradients automatic loss scaling looks at.
+GradientTensorTrackingMethod = IntEnum(
     "GradientTensorTrackingMethod",
     "AllNonViewChangingGradientTensors ConvAndMatmulGradients GradientsOfUserSpecifiedTensors",
-    "Which gradients automatic loss scaling looks at.",
+    start=0,
 )
-InitType = _enum("InitType", "NoInit Zero", "What new memory holds.")
-Instrumentation = _enum("Instrumentation", "Outer Inner", "What is measured.")
-IrSerializationFormat = _enum("IrSerializationFormat", "JSON", "Forms of an Ir in files.")
-MeanReductionStrategy = _enum(
-    "MeanReductionStrategy", "Running Post PostAndLoss", "When a mean is divided."
-)
-MergeVarUpdateType = _enum(
-    "MergeVarUpdateType", "Off All AutoLoose AutoTight", "Which updates are merged."
-)
-OptimizerReductionType = _enum(
+# What new memory holds.
+InitType = IntEnum("InitType", "NoInit Zero", start=0)
+# What is measured.
+Instrumentation = IntEnum("Instrumentation", "Outer Inner", start=0)
+# Forms of an Ir in files.
+IrSerializationFormat = IntEnum("IrSerializationFormat", "JSON", start=0)
+# When a mean is divided.
+MeanReductionStrategy = IntEnum("MeanReductionStrategy", "Running Post PostAndLoss", start=0)
+# Which updates are merged.
+MergeVarUpdateType = IntEnum("MergeVarUpdateType", "Off All AutoLoose AutoTight", start=0)
+# What an optimiser reduces over replicas.
+OptimizerReductionType = IntEnum(
     "OptimizerReductionType",
     "None GradReduce AcclReduce AccumReduce",
-    "What an optimiser reduces over replicas.",
+    start=0,
 )
-OptimizerType = _enum("OptimizerType", "SGD Adam Adaptive", "Optimisers.")
-PatternsLevel = _enum("PatternsLevel", "NoPatterns Minimal Default All", "How many patterns run.")
-RecomputationType = _enum(
+# Optimisers.
+OptimizerType = IntEnum("OptimizerType", "SGD Adam Adaptive", start=0)
+# How many patterns run.
+PatternsLevel = IntEnum("PatternsLevel", "NoPatterns Minimal Default All", start=0)
+# What is computed again in the backward pass.
+RecomputationType = IntEnum(
     "RecomputationType",
     "NoRecompute Standard NormOnly Pipeline RecomputeAll",
-    "What is computed again in the backward pass.",
+    start=0,
 )
-RecomputeType = _enum(
-    "RecomputeType", "Undefined Checkpoint Recompute Recomputed", "Whether an op is run again."
-)
-ReductionType = _enum(
-    "ReductionType", "Sum Mean NoReduction", "How a loss or gradients are reduced."
-)
-ReplicatedStreamMode = _enum(
-    "ReplicatedStreamMode", "Replicate Broadcast", "Whether replicas get data of their own."
-)
-SGDAccumulatorAndMomentum = _enum(
-    "SGDAccumulatorAndMomentum", "Combined Separate", "What SGD keeps in one tensor."
-)
-ScatterReduction = _enum("ScatterReduction", "Sum Max Min Mul None", "How elements that meet join.")
-SubgraphCopyingStrategy = _enum(
-    "SubgraphCopyingStrategy", "OnEnterAndExit JustInTime", "When a call copies its inputs."
-)
-SyncPattern = _enum(
-    "SyncPattern", "Full SinglePipeline ReplicaAndLadder", "Which IPUs wait for each other."
-)
-SyntheticDataMode = _enum(
-    "SyntheticDataMode", "Off Zeros RandomNormal RandomUniform", "What stands in for data."
-)
-TensorRemapType = _enum(
-    "TensorRemapType", "FwdBwdReverse FwdBwd Fwd", "When a tensor is laid out anew."
-)
-TensorType = _enum("TensorType", "ActGrad Const Stream Unknown Variable", "Kinds of tensors.")
-VirtualGraphMode = _enum(
-    "VirtualGraphMode", "Off Manual Auto ExecutionPhases", "Who decides on which IPU ops are."
-)
-WeightDecayMode = _enum("WeightDecayMode", "Decay L2Regularization", "What a decay acts on.")
+# Whether an op is run again.
+RecomputeType = IntEnum("RecomputeType", "Undefined Checkpoint Recompute Recomputed", start=0)
+# How a loss or gradients are reduced.
+ReductionType = IntEnum("ReductionType", "Sum Mean NoReduction", start=0)
+# Whether replicas get data of their own.
+ReplicatedStreamMode = IntEnum("ReplicatedStreamMode", "Replicate Broadcast", start=0)
+# What SGD keeps in one tensor.
+SGDAccumulatorAndMomentum = IntEnum("SGDAccumulatorAndMomentum", "Combined Separate", start=0)
+# How elements that meet join.
+ScatterReduction = IntEnum("ScatterReduction", "Sum Max Min Mul None", start=0)
+# When a call copies its inputs.
+SubgraphCopyingStrategy = IntEnum("SubgraphCopyingStrategy", "OnEnterAndExit JustInTime", start=0)
+# Which IPUs wait for each other.
+SyncPattern = IntEnum("SyncPattern", "Full SinglePipeline ReplicaAndLadder", start=0)
+# What stands in for data.
+SyntheticDataMode = IntEnum("SyntheticDataMode", "Off Zeros RandomNormal RandomUniform", start=0)
+# When a tensor is laid out anew.
+TensorRemapType = IntEnum("TensorRemapType", "FwdBwdReverse FwdBwd Fwd", start=0)
+# Kinds of tensors.
+TensorType = IntEnum("TensorType", "ActGrad Const Stream Unknown Variable", start=0)
+# Who decides on which IPU ops are.
+VirtualGraphMode = IntEnum("VirtualGraphMode", "Off Manual Auto ExecutionPhases", start=0)
+# What a decay acts on.
+WeightDecayMode = IntEnum("WeightDecayMode", "Decay L2Regularization", start=0)
 
 ALL = tuple(name for name, value in tuple(vars().items()) if isinstance(value, type(IntEnum)))
 ALL = tuple(name for name in ALL if name != "IntEnum")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from popart.devices import DeviceInfo
 from popart.enums import AnchorReturnTypeId, DeviceType
-from popxl.records import of
+from popxl._impl.records import of
 from popxl.session import Session
 
 _DEVICES = {DeviceType.Cpu: "cpu", DeviceType.IpuModel: "ipu_model"}

@@ -28,8 +28,18 @@ from popdist.together import (
     isBackendInitialized as isBackendInitialized,
     registerBackend as registerBackend,
     registerDefaultBackend as registerDefaultBackend,
-    synchronize as synchronize,
 )
+
+
+def synchronize() -> None:
+    """Waits until all instances are here; within execute_on_instances, those of its set.
+
+    Raises poptorch.Error that names the instances that did not come.
+    """
+    from popdist import collectives  # which imports numpy
+
+    collectives.barrier()
+
 
 # The launcher's start-up file has done this, unless Python was told to leave such files out.
 _stand_ins = _os.environ.get(_instance.COMPAT)

@@ -75,7 +75,8 @@ def all_gather(data: _Data, *, name: str | None = None) -> _Data:
         parts[member] = call.receive(member, free_rows=True)
     call.finish(sent)
     found = [parts[member] for member in call.members]
-    return torch.cat(found) if isinstance(data, torch.Tensor) else numpy.concatenate(found)
+    joined: Any = torch.cat if isinstance(data, torch.Tensor) else numpy.concatenate
+    return joined(found)
 
 
 def broadcast(data: _Data, root: int = 0, *, name: str | None = None) -> _Data:

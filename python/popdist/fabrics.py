@@ -4,6 +4,7 @@ and Gloo between hosts."""
 import datetime
 import os
 import secrets
+import sys
 from typing import Any
 
 import torch
@@ -17,9 +18,10 @@ from torch._C._distributed_c10d import PrefixStore
 FOREVER = datetime.timedelta(days=3650)
 CONNECTIONS = 3  # between instances: one for what is short, two for what is long
 # What torch has and its annotations do not.
+_c10d: Any = sys.modules[PrefixStore.__module__]
 _ProcessGroup: Any = dist.ProcessGroup
-_register: Any = torch._C._distributed_c10d._register_process_group
-_unregister: Any = torch._C._distributed_c10d._unregister_process_group
+_register: Any = _c10d._register_process_group
+_unregister: Any = _c10d._unregister_process_group
 
 
 def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) -> Any:

@@ -53,7 +53,7 @@ def getDeviceId(ipus_per_replica: int = 0) -> int:
 
     ipus_per_replica: 0: those of the launcher. Raises poptorch.Error where the pool has too few.
     """
-    from poptorch._impl.device_pool import Pool, device_size
+    from poptorch._impl.devices.ipu_pool import Pool, device_size
     from poptorch_core import Error
 
     here, pool = this_instance(), Pool.of_environment()

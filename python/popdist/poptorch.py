@@ -11,9 +11,9 @@ from popdist.instances import (
     getNumLocalReplicas,
     isPopdistEnvSet,
 )
-from poptorch._impl.data_shares import replica_rows
-from poptorch._impl.option_groups import DistributedOptions as _Base
-from poptorch._impl.option_state import state_of
+from poptorch._impl.data.shares import replica_rows
+from poptorch._impl.options.definitions import DistributedOptions as _Base
+from poptorch._impl.options.stored_values import state_of
 from poptorch_core import Error
 
 

@@ -132,16 +132,6 @@ def joined() -> dict[str, Any]:
     return {"fabric": found.fabric(), "instance_timeout": store.timeout() or 0.0}
 
 
-def synchronize() -> None:
-    """Waits until all instances are here; within execute_on_instances, those of its set.
-
-    Raises poptorch.Error that names who did not come.
-    """
-    from popdist import collectives
-
-    collectives.barrier()
-
-
 def execute_on_instances(
     instances: Collection[int], func: Callable[..., _Result], *args: Any, **kwargs: Any
 ) -> _Result | None:

@@ -25,25 +25,30 @@ from poptorch import (
     poptorch_core as poptorch_core,
     profiling as profiling,
 )
-from poptorch._impl import environment as _environment, wrapped_classes as _wrapped_classes
-from poptorch._impl.blocks import module_repr as module_repr
-from poptorch._impl.device_pool import (
+from poptorch._impl import moved as _moved
+from poptorch._impl.devices.ipu_pool import (
     ipuHardwareIsAvailable as ipuHardwareIsAvailable,
     ipuHardwareVersion as ipuHardwareVersion,
 )
-from poptorch._impl.executor import PoplarExecutor as PoplarExecutor
-from poptorch._impl.explaining import Explanation as Explanation, explain as explain
-from poptorch._impl.hooks import (
-    registerPostCompileHook as registerPostCompileHook,
-    registerPreCompileHook as registerPreCompileHook,
+from poptorch._impl.files.safe_pickle import add_safe_globals as add_safe_globals
+from poptorch._impl.inspection.explain import (
+    Explanation as Explanation,
+    explain as explain,
 )
-from poptorch._impl.planning import Plan as Plan, plan as plan
-from poptorch._impl.safe_pickle import add_safe_globals as add_safe_globals
-from poptorch._impl.structures import (
+from poptorch._impl.options import environment as _environment
+from poptorch._impl.placement.blocks import module_repr as module_repr
+from poptorch._impl.placement.planner import Plan as Plan, plan as plan
+from poptorch._impl.pytree.structures import (
     ICustomArgParser as ICustomArgParser,
     registerCustomArgParser as registerCustomArgParser,
 )
-from poptorch._impl.wrapping import (
+from poptorch._impl.wrapper import model_classes as _model_classes
+from poptorch._impl.wrapper.compile_hooks import (
+    registerPostCompileHook as registerPostCompileHook,
+    registerPreCompileHook as registerPreCompileHook,
+)
+from poptorch._impl.wrapper.executor import PoplarExecutor as PoplarExecutor
+from poptorch._impl.wrapper.wrap import (
     inferenceModel as inferenceModel,
     load as load,
     trainingModel as trainingModel,
@@ -96,16 +101,23 @@ def setLogLevel(level: str | int) -> None:
 
 
 # What programs look for in poptorch._impl. Its modules are above it, so that it cannot import them.
-vars(_impl).update(
-    isDispatchTracing=_native.is_tracing,
-    isRunningOnIpu=ops.isRunningOnIpu,
-    createPoptorchError=createPoptorchError,
-    isWrapped=_wrapped_classes.isWrapped,
-    unwrapIfWrapped=_wrapped_classes.unwrapIfWrapped,
-    registerWrapperType=_wrapped_classes.registerWrapperType,
-)
+for _name, _function in {
+    "isDispatchTracing": _native.is_tracing,
+    "isRunningOnIpu": ops.isRunningOnIpu,
+    "createPoptorchError": createPoptorchError,
+    "isWrapped": _model_classes.isWrapped,
+    "unwrapIfWrapped": _model_classes.unwrapIfWrapped,
+    "registerWrapperType": _model_classes.registerWrapperType,
+}.items():
+    setattr(_impl, _name, _function)
 
+_moved.install()
 _environment.check()
+
+# Public names are shown and pickled by the path by which users import them.
+for _name, _value in list(vars().items()):
+    if not _name.startswith("_") and str(getattr(_value, "__module__", "")).startswith("poptorch."):
+        _value.__module__ = __name__
 
 profiling.Channel("poptorch").instrument(
     PoplarExecutor,

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from poptorch._impl import cache_folder, file_contents, report_files
+from poptorch._impl.command_line import cache_command, file_command, report_command
 from poptorch_core import Error
 
 
@@ -15,9 +15,9 @@ def main(arguments: list[str] | None = None) -> int:
     cache = topics.add_parser("cache", help="the executables that enableExecutableCaching keeps")
     actions = cache.add_subparsers(required=True, metavar="list|verify|prune")
     for name, work, text in (
-        ("list", cache_folder.list_entries, "a line for each entry, last used first"),
-        ("verify", cache_folder.verify, "reads every entry; says which are damaged"),
-        ("prune", cache_folder.prune, "takes entries away, those first that were not used longest"),
+        ("list", cache_command.list_entries, "a line for each entry, last used first"),
+        ("verify", cache_command.verify, "reads every entry; says which are damaged"),
+        ("prune", cache_command.prune, "removes entries, the least recently used first"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("folder", nargs="?", help="default: POPTORCH_CACHE_DIR")
@@ -31,9 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     file = topics.add_parser("file", help="what save() and compileAndExport() write")
     actions = file.add_subparsers(required=True, metavar="show|program|weights")
     for name, work, text in (
-        ("show", file_contents.show, "sections, and the tensors of the state"),
-        ("program", file_contents.program, "the program's text"),
-        ("weights", file_contents.weights, "writes the state as a file of safetensors"),
+        ("show", file_command.show, "sections, and the tensors of the state"),
+        ("program", file_command.program, "the program's text"),
+        ("weights", file_command.weights, "writes the state as a file of safetensors"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("file")
@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     report.add_argument("place", help="folder of a report, or file of an executable")
     report.add_argument("--to", default=".", metavar="FOLDER", help="default: the current one")
     report.add_argument("--compare", metavar="PLACE", help="another report or executable")
-    report.set_defaults(run=report_files.make)
+    report.set_defaults(run=report_command.make)
 
     given = parser.parse_args(arguments)
     try:

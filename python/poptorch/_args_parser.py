@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from poptorch._impl.arguments import Arguments, Signature
+from poptorch._impl.wrapper.call_arguments import Arguments, Signature
 
 
 class Args:

@@ -1,9 +1,9 @@
-"""The one place that touches the native module and the tracer's Python side.
+"""The functions of the native module that several packages call.
 
 Importing it checks torch and oneDNN first, so that a wrong installation ends in one clear error.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -55,20 +55,6 @@ all_to_all = _torch.all_to_all
 group_rank = _torch.group_rank
 group_size = _torch.group_size
 reduce_scatter = _torch.reduce_scatter
-
-from poptorch import _tracer  # noqa: E402  (needs what was checked above)
-
-
-def compile_model(
-    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
-    model: torch.nn.Module | None,
-    inputs: Sequence[torch.Tensor],
-    lines: Sequence[tuple[str, str, dict[str, Any]]],
-    host: dict[str, Any],
-    **keywords,
-) -> "Executable":
-    """Traces and compiles; see poptorch_core/_torch.pyi for the arguments."""
-    return _tracer.compile(call, model, inputs, lines, host, **keywords)
 
 
 def is_tracing() -> bool:

@@ -1,3 +1,3 @@
 """By this path, too, programs import the class of wrappers."""
 
-from poptorch._impl.executor import PoplarExecutor as PoplarExecutor
+from poptorch._impl.wrapper.executor import PoplarExecutor as PoplarExecutor

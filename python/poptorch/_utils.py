@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from poptorch._impl.structures import flatten, unflatten
+from poptorch._impl.pytree.structures import flatten, unflatten
 
 
 def flattenTensorStructure(structure: Any) -> list[torch.Tensor]:

@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch.multiprocessing as torch_mp
-from poptorch._impl import interrupts
-from poptorch._impl.loading_worker import Slot, Task, run_worker
-from poptorch._impl.shared_ring import Ring
-from poptorch._impl.structures import unflatten
+from poptorch._impl.data import spawn
+from poptorch._impl.data.ring import Ring
+from poptorch._impl.data.worker import Slot, Task, run_worker
+from poptorch._impl.pytree.structures import unflatten
 from poptorch._logging import logger
 from poptorch.enums import SharingStrategy
 from poptorch_core import Error, _core
@@ -124,7 +124,7 @@ class AsynchronousDataAccessor:
         self._connection, theirs = self._context.Pipe()
         self._positions, positions = self._context.Pipe(duplex=False)
         try:
-            with interrupts.held(self._context):
+            with spawn.held(self._context):
                 # Not a daemon: the data set may be a DataLoader with workers of its own.
                 self._process = self._context.Process(
                     target=run_worker, args=(self._task, self._dataset, theirs, positions)

@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 from poptorch import _versions
-from poptorch._impl import checkpoint_files, checkpoint_parts as parts, wrapped_classes
-from poptorch._impl.executor import PoplarExecutor
+from poptorch._impl.files import checkpoint_file, checkpoint_parts as parts
+from poptorch._impl.wrapper import model_classes
+from poptorch._impl.wrapper.executor import PoplarExecutor
 from poptorch.data_loader import DataLoader
 from poptorch.options import Options
 from poptorch_core import Error
@@ -27,7 +28,7 @@ class Checkpoint:
 
 def _options_of(model: Any) -> Options | None:
     """Of its wrapper, if there is one."""
-    wrapper = model if isinstance(model, PoplarExecutor) else wrapped_classes.wrapper_of(model)
+    wrapper = model if isinstance(model, PoplarExecutor) else model_classes.wrapper_of(model)
     return None if wrapper is None else wrapper.options
 
 
@@ -71,14 +72,14 @@ def save_checkpoint(
         "poptorch": _versions.VERSION,
         "torch": str(torch.__version__),
         "step": int(step),
-        "extra": checkpoint_files.plain(extra or {}, "extra"),
+        "extra": checkpoint_file.plain(extra or {}, "extra"),
         "model": parts.Model(model).data(),
         "optimizer": None if optimizer is None else parts.Optimizer(optimizer).data(),
         "schedulers": [part.data() for part in parts.several(parts.Scheduler, scheduler)],
         "loaders": [part.data() for part in parts.several(parts.Loader, loader)],
         "random": parts.Random().data(),
     }
-    checkpoint_files.write(path, content, _options_of(model))
+    checkpoint_file.write(path, content, _options_of(model))
 
 
 def load_checkpoint(
@@ -99,7 +100,7 @@ def load_checkpoint(
         poptorch.Error: the file is truncated, damaged, of another version or no checkpoint, or the
             program's objects are not like those that were saved.
     """
-    content = checkpoint_files.read(path, _options_of(model))
+    content = checkpoint_file.read(path, _options_of(model))
     schedulers = parts.several(parts.Scheduler, scheduler)
     loaders = parts.several(parts.Loader, loader)
     try:

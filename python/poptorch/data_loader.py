@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import torch
 import torch.utils.data
-from poptorch._impl.batch_groups import groups_in
-from poptorch._impl.data_shares import ContiguousShare, ReplicaShare, Share, micro_batches
-from poptorch._impl.loader_passes import OwnProcess, Passes, Steps
-from poptorch._impl.loading_worker import workers_end_with_this_process
-from poptorch._impl.option_state import state_of
+from poptorch._impl.data.batch_groups import groups_in
+from poptorch._impl.data.epochs import OwnProcess, Passes, Steps
+from poptorch._impl.data.shares import ContiguousShare, ReplicaShare, Share, micro_batches
+from poptorch._impl.data.worker import workers_end_with_this_process
+from poptorch._impl.options.stored_values import state_of
 from poptorch._logging import logger
 from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.enums import DataLoaderMode

@@ -5,8 +5,15 @@ from typing import Any
 
 import torch
 from poptorch import _native
-from poptorch._impl.beam_search import ctc_beam_search_decoder
-from poptorch._impl.blocks import (
+from poptorch._impl.ops.beam_search import ctc_beam_search_decoder
+from poptorch._impl.ops.control_flow import cond, for_loop
+from poptorch._impl.ops.cpu import CPU
+from poptorch._impl.ops.custom_ops import custom_op
+from poptorch._impl.ops.multi_conv import MultiConv
+from poptorch._impl.ops.points import fps, nearest
+from poptorch._impl.ops.print_tensor import ipu_print_tensor
+from poptorch._impl.ops.python_ops import op
+from poptorch._impl.placement.blocks import (
     BeginBlock,
     Block,
     BlockFunction,
@@ -14,14 +21,7 @@ from poptorch._impl.blocks import (
     LegacyBeginBlockFn as LegacyBeginBlockFn,
     removeBlocks,
 )
-from poptorch._impl.control_flow import cond, for_loop
-from poptorch._impl.cpu import CPU
-from poptorch._impl.custom_ops import custom_op
-from poptorch._impl.multi_conv import MultiConv
-from poptorch._impl.points import fps, nearest
-from poptorch._impl.printing import ipu_print_tensor
-from poptorch._impl.python_ops import op
-from poptorch._impl.structures import flatten, unflatten, walk
+from poptorch._impl.pytree.structures import flatten, unflatten, walk
 from poptorch.enums import MatMulSerializationMode, OverlapMode
 from poptorch_core import Error
 

@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
-from poptorch._impl.optimiser_state import Record
+from poptorch._impl.optimisers.device_state import Record
 from poptorch._logging import logger
 from torch.optim.optimizer import ParamsT
 
@@ -111,19 +111,19 @@ class Optimizer(_Base):
         Record.of(self).refresh()
         return self.get_state_dict()
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Restores what state_dict() gave; the device has it at once, or when there is one.
 
         Raises RuntimeError for the state of an optimiser that never was on an IPU.
         """
-        executor = Record.of(self).executor
+        wrapper = Record.of(self).wrapper
         Record.of(self).load(state)
         _plain("load_state_dict")(self, {k: state[k] for k in ("state", "param_groups")})
         scaling = (state.get("ipu_param") or {}).get("lossScaling_FLOAT")
         if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
             self.loss_scaling = float(scaling)
-        if executor is not None:
-            executor.setOptimizer(self)
+        if wrapper is not None:
+            wrapper.setOptimizer(self)
 
     def get_state_dict(self) -> dict:
         """state_dict() without a look at the device: as the host knows it."""
@@ -181,7 +181,7 @@ _NEVER_VARIABLE = frozenset(
 )
 
 
-class SGD(Optimizer, torch.optim.SGD):
+class SGD(Optimizer, torch.optim.SGD):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Stochastic gradient descent, with a combined or a separate gradient accumulator.
 
     use_combined_accum: one buffer holds velocity and accumulated gradients; velocity_scaling (only
@@ -229,7 +229,7 @@ _MOMENT_TYPES = {
 }
 
 
-class Adam(Optimizer, torch.optim.Adam):
+class Adam(Optimizer, torch.optim.Adam):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Adam with L2 decay. The accumulation types are those of gradients and moments."""
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES}
@@ -256,7 +256,7 @@ class Adam(Optimizer, torch.optim.Adam):
         self._set_up(locals())
 
 
-class AdamW(Optimizer, torch.optim.AdamW):
+class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Adam with decoupled decay; bias_correction=False uses the moments as they are."""
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
@@ -284,7 +284,7 @@ class AdamW(Optimizer, torch.optim.AdamW):
         self._set_up(locals())
 
 
-class RMSprop(Optimizer, torch.optim.RMSprop):
+class RMSprop(Optimizer, torch.optim.RMSprop):  # pyright: ignore[reportIncompatibleMethodOverride]
     """RMSprop; use_tf_variant starts the mean square at ones and has eps inside the root."""
 
     GLOBAL_EXTRAS = {
@@ -314,7 +314,7 @@ class RMSprop(Optimizer, torch.optim.RMSprop):
         self._set_up(locals())
 
 
-class LAMB(Optimizer, torch.optim.Optimizer):
+class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Layer-wise adaptive moments: u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by
     min(|p|, max_weight_norm) / |u|, or by 1 where either norm is 0."""
 

@@ -5,15 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from poptorch import enums
-from poptorch._impl import (
-    core_options,
-    device_pool,
-    environment,
-    option_files,
-    option_setters as setters,
-    session_options,
-)
-from poptorch._impl.option_checks import (
+from poptorch._impl.devices import ipu_pool
+from poptorch._impl.options import core_table, environment, parsing, popart_names, setters
+from poptorch._impl.options.checks import (
     boolean,
     file_name,
     folder,
@@ -24,8 +18,7 @@ from poptorch._impl.option_checks import (
     truth,
     whole,
 )
-from poptorch._impl.option_group import OptionGroup, draft_of, take
-from poptorch._impl.option_groups import (
+from poptorch._impl.options.definitions import (
     DistributedOptions,
     EmulatorOptions,
     JitOptions,
@@ -35,25 +28,27 @@ from poptorch._impl.option_groups import (
     TensorLocationSettings as TensorLocationSettings,
     TrainingOptions,
 )
-from poptorch._impl.option_rows import COMPILE, HOST, RECORDED, RUN, Row
-from poptorch._impl.option_state import Session, add_values, recorded_as, state_of
-from poptorch._impl.phased_strategies import (
+from poptorch._impl.options.group_class import OptionGroup, draft_of, take
+from poptorch._impl.options.rows import COMPILE, HOST, RECORDED, RUN, Row
+from poptorch._impl.options.stored_values import Session, add_values, recorded_as, state_of
+from poptorch._impl.placement.phased_strategies import (
     ParallelPhasedExecution as ParallelPhasedExecution,
     Phase as Phase,
     SerialPhasedExecution as SerialPhasedExecution,
 )
-from poptorch._impl.strategies import (
+from poptorch._impl.placement.strategies import (
     ExecutionStrategy,
     PipelinedExecution as PipelinedExecution,
     ShardedExecution as ShardedExecution,
     Stage as Stage,
+    strategy_in,
     strategy_of,
 )
 from poptorch._logging import logger
 from poptorch_core import Error
 
 if TYPE_CHECKING:  # what the rows make of the class
-    from poptorch._impl.option_types import OptionsRows
+    from poptorch._impl.options.types import OptionsRows
 else:
     OptionsRows = OptionGroup
 
@@ -76,7 +71,7 @@ class Options(OptionsRows):
     """How a model is compiled and run. Setters return the object, so calls can be chained."""
 
     ROWS = (
-        *core_options.rows_of(""),
+        *core_table.rows_of(""),
         Row("replicationFactor", 1, positive_int, COMPILE, "Data-parallel copies.",
             says="replication_factor"),
         Row("inputReplicaGrouping", None, None, COMPILE,
@@ -97,10 +92,10 @@ class Options(OptionsRows):
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
             "How a model that is spread over several IPUs runs on them.",
             attribute="_execution_strategy", argument="strategy",
-            says={"strategy": lambda options: options._execution_strategy.NAME,
-                  "liveness": lambda o: enums.Liveness(o._execution_strategy.liveness).name,
+            says={"strategy": lambda options: strategy_in(options).NAME,
+                  "liveness": lambda o: enums.Liveness(strategy_in(o).liveness).name,
                   "separate_backward_phase":
-                      lambda options: options._execution_strategy.separate_backward_phase}),
+                      lambda options: strategy_in(options).separate_backward_phase}),
         Row("setAvailableMemoryProportion", {}, setters.check_memory_proportions, RECORDED,
             "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
             attribute="available_memory_proportion",
@@ -121,7 +116,7 @@ class Options(OptionsRows):
             inside=("path", lambda options: options.cache_path or "."),
             says={"cache_path": setters.cache_path}),
         Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
-            defaults={"use_model": device_pool.uses_model()}, created=True,
+            defaults={"use_model": ipu_pool.uses_model()}, created=True,
             setter=setters.set_ipu_model,
             assign=lambda o, _, value: setters.set_ipu_model(o, value)),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
@@ -256,8 +251,8 @@ class Options(OptionsRows):
                 if not text or text.startswith("#"):
                     continue
                 try:
-                    option_files.apply_line(draft, text, self)
-                except option_files.Refused as error:
+                    parsing.apply_line(draft, text, self)
+                except parsing.Refused as error:
                     raise ConfigFileError(
                         f"SyntaxError at line {number} of {filepath}: {error}\n> options."
                         + text.encode("utf-8", "backslashreplace").decode()
@@ -283,7 +278,7 @@ class Options(OptionsRows):
     def _take_json(self, text: str, where: str) -> "Options":
         draft = draft_of(self)
         try:
-            option_files.apply_json(draft, text, self)
+            parsing.apply_json(draft, text, self)
         except Exception as error:
             reason = error.message if isinstance(error, Error) else error
             raise ConfigFileError(f"{where}: {reason}: {text}") from None
@@ -318,4 +313,4 @@ def validate(said: Mapping[str, Any]) -> None:
     """
     groups = (Options, TrainingOptions, DistributedOptions, TensorLocationOptions)
     rows = [row for group in groups for row in group.ROWS if row.session is None]
-    session_options.validate(said, (name for row in rows for name in row.values()))
+    popart_names.validate(said, (name for row in rows for name in row.values()))

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from poptorch import _logging, _native, options
-from poptorch._impl.device_pool import ipuHardwareVersion as ipuHardwareVersion
+from poptorch._impl.devices.ipu_pool import ipuHardwareVersion as ipuHardwareVersion
 from poptorch_core import (
     Error as Error,
     RecoverableError as RecoverableError,

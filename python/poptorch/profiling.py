@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from poptorch._impl import own_folders
+from poptorch._impl.files import private_folders
 from poptorch._logging import logger
 from poptorch_core import Error, variables
 
@@ -53,7 +53,7 @@ class _Trace:
             return
         path = self.folder / f"poptorch_{self._process}.json"
         try:
-            own_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
+            private_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
         except Error as error:  # at the end of a process there is nobody to raise it to
             logger.error(error.message)
 

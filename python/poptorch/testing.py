@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import torch
-from poptorch._impl.structures import Node, flatten
+from poptorch._impl.pytree.structures import Node, flatten
 from poptorch_core import Error, _core
 
 

@@ -7,6 +7,9 @@ import os
 
 from poptorch_core.errors import DependencyError, Error, RecoverableError, UnrecoverableError
 
+for _class in (DependencyError, Error, RecoverableError, UnrecoverableError):
+    _class.__module__ = __name__  # as tracebacks and pickles show it
+
 # For C++ projects: -DCMAKE_PREFIX_PATH=<this>, then find_package(poptorch).
 cmake_prefix_path = os.path.dirname(os.path.abspath(__file__))
 

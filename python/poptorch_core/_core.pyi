@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy import ndarray
-from poptorch_core.errors import Error
+from poptorch_core import Error
 
 __all__: list[str] = [
     "COMM_GROUPS",

@@ -1,9 +1,9 @@
 """What poptorch_core._torch (poptorch_cpp/bindings/torch_module.cpp) exposes.
 
-It is not called by the public wrapper directly: `poptorch._tracer.compile(...)` prepares torch for
-a trace (module scopes, autograd.Function, reassigned buffers, fast paths) and calls `compile` here.
+The wrapper does not call it directly: `poptorch._impl.trace.session.compile(...)` prepares torch
+for a trace (module scopes, autograd.Function, reassigned buffers, fast paths) and calls `compile`.
 
-    poptorch._tracer.compile(call, model, inputs, options, optimiser=None, *,
+    poptorch._impl.trace.session.compile(call, model, inputs, options, optimiser=None, *,
                              location_excludes=(), module_scopes=True, progress=None) -> Executable
 
 `call(inputs: list[Tensor]) -> list[Tensor]` runs the user's model on flat stand-ins of `inputs`

@@ -7,13 +7,13 @@ compiles and runs it on the emulator. docs/popxl.md says how.
 from popxl import (
     dtypes as dtypes,
     fp8_utils as fp8_utils,
-    operators,
     ops as ops,
     random_seed as random_seed,
     streams as streams,
     transforms as transforms,
     typing_ as typing_,
 )
+from popxl._impl import operators
 from popxl.context import (
     ExecutionContext as ExecutionContext,
     gcg as gcg,
@@ -85,3 +85,5 @@ from popxl.tensor import (
 )
 
 operators.provide(ops, constant)
+
+import popart._internal.ir as _popart_views  # noqa: F401  (it fills _impl/popart_views.py)

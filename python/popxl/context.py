@@ -232,7 +232,7 @@ class in_sequence(ContextDecorator):
             raise TypeError(
                 f"`{mode}` cannot be passed to in_sequence: it takes True, False or 'pass'."
             )
-        self._mode = mode
+        self._mode: bool | Literal["pass"] = mode
         self._entered: list[bool] = []
 
     def __enter__(self) -> "in_sequence":

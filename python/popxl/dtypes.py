@@ -57,7 +57,7 @@ class dtype:
             return _NAMES[x]
         if isinstance(x, type) and x in _PY_TO_POPXL:
             return _PY_TO_POPXL[x]
-        if not isinstance(x, type) and hasattr(x, "dtype") and not isinstance(x, np.dtype):
+        if not isinstance(x, (type, str, np.dtype)) and hasattr(x, "dtype"):
             return cls.as_dtype(x.dtype)
         text = str(x)
         if text.startswith("torch.") and text[6:] in _TORCH_NAMES:

@@ -9,8 +9,9 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from popxl._impl import popart_views
+from popxl._impl.records import ConstantRecord, GraphRecord, OpRecord as OpRecord, made, of
 from popxl.context import current, scoped
-from popxl.records import ConstantRecord, GraphRecord, OpRecord as OpRecord, made, of
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.tensor_base import make_tensor
 
@@ -121,9 +122,7 @@ class Graph:
     @property
     def _pb_graph(self) -> Any:
         """The graph as PopART shows it."""
-        from popart._internal.ir import Graph as View
-
-        return View(self)
+        return popart_views.graph(self)
 
     @classmethod
     def _from_pb(cls, pb: Any) -> "Graph":
@@ -145,10 +144,8 @@ class Graph:
 
         Returns a handle.
         """
-        from popart._internal.ir.op.classes import view
-
         handle = of(self.ir).next("hook")
-        self._record.hooks[handle] = lambda op: fn(view(op))
+        self._record.hooks[handle] = lambda op: fn(popart_views.op(op))
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from popdist.instance import this_instance
-from popxl.build_graph import build_graph
-from popxl.dot import checkpoint
+from popxl._impl import popart_views
+from popxl._impl.build_graph import build_graph
+from popxl._impl.dot import checkpoint
+from popxl._impl.records import ProgramRecord, Replicas, of, positive
 from popxl.errors import Error
 from popxl.graph import Graph, make_graph
-from popxl.records import ProgramRecord, Replicas, of, positive
 from popxl.replica_grouping import ReplicaGrouping, grouping_from_assignments, make_grouping
 
 _ir_ids = itertools.count()
@@ -143,9 +144,7 @@ class Ir:
     @property
     def _pb_ir(self) -> Any:
         """The Ir as PopART shows it."""
-        from popart._internal.ir import Ir as View
-
-        return View(self)
+        return popart_views.ir(self)
 
     @classmethod
     def _from_pb(cls, pb: Any) -> "Ir":

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from popxl._impl.records import BufferRecord, of
 from popxl.context import get_current_graph
 from popxl.dtypes import checked, dtype as dtype_class
-from popxl.records import BufferRecord, of
 from popxl.tensor_base import Tensor, static_shape
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ A shard is a flat part of a variable: replica i of a group holds the i-th, padde
 from typing import Any, TypeVar
 
 import numpy as np
+from popxl._impl.layout import Layout
+from popxl._impl.records import RemoteRecord, ShardedRecord, VariableRecord, of
 from popxl.context import ExecutionContext, execution_context, get_current_graph, scoped
 from popxl.dtypes import dtype as dtype_class
-from popxl.layout import Layout
-from popxl.records import RemoteRecord, ShardedRecord, VariableRecord, of
 from popxl.remote_buffer import RemoteBuffer
 from popxl.replica_grouping import ReplicaGrouping, make_grouping
 from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type, make_tensor

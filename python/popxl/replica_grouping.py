@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from popxl.records.link import made
-
-if TYPE_CHECKING:
-    from popart._internal.ir.replica_grouping import ReplicaGrouping as View
+from popxl._impl import popart_views
+from popxl._impl.records.link import made
 
 
 class VariableRetrievalMode(IntEnum):
@@ -186,11 +184,10 @@ class ReplicaGrouping:
         return VariableSettings(self.stride, self.group_size, RETRIEVAL_MODES[mode])
 
     @property
-    def _pb_replica_grouping(self) -> "View":
+    def _pb_replica_grouping(self) -> Any:
         """The grouping as PopART shows it. NotImplementedError when its stride varies."""
-        from popart._internal.ir.replica_grouping import ReplicaGrouping as View
-
-        return View(len(self._record.assignment), self.stride, self.group_size)
+        count = len(self._record.assignment)
+        return popart_views.replica_grouping(count, self.stride, self.group_size)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ReplicaGrouping):

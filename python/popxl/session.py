@@ -8,14 +8,14 @@ import numpy as np
 from popdist import instance
 from poptorch_core import _core, progress
 from poptorch_core.reports import data as columns, drawings
-from popxl import reporting
-from popxl.check_order import check_order
-from popxl.dot import checkpoint
+from popxl._impl import reporting
+from popxl._impl.check_order import check_order
+from popxl._impl.dot import checkpoint
+from popxl._impl.instances import check_all_are_here, check_can_attach, compare, share_of
+from popxl._impl.ports import io_shape, ports_of, unmapped
+from popxl._impl.records import of
 from popxl.errors import compiling, popart_exception, running
-from popxl.instances import check_all_are_here, check_can_attach, compare, share_of
 from popxl.ir import Ir
-from popxl.records import of
-from popxl.session_ports import io_shape, ports_of, unmapped
 from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from popxl._impl.records import StreamRecord, of
 from popxl.context import get_main_graph
 from popxl.dtypes import core_name, dtype as dtype_class
-from popxl.records import StreamRecord, of
 from popxl.tensor_base import Tensor, TensorSpec, make_tensor
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from popxl import dtypes
+from popxl._impl import popart_views
+from popxl._impl.operators import Operators
+from popxl._impl.records import TensorRecord, made, of
 from popxl.context import current, get_current_graph, scoped
 from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.errors import UndefinedValue
-from popxl.operators import Operators
-from popxl.records import TensorRecord, made, of
 
 if TYPE_CHECKING:
     from popxl.graph import Graph
@@ -175,9 +176,7 @@ class Tensor(Operators):
     @property
     def _pb_tensor(self) -> Any:
         """The tensor as PopART shows it."""
-        from popart._internal.ir import Tensor as View
-
-        return View(self)
+        return popart_views.tensor(self)
 
     @classmethod
     def _from_pb_tensor(cls, pb: Any) -> "Tensor":

@@ -8,11 +8,11 @@ own (its record's `layout`) where groups are irregular or every replica's value 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from popxl._impl.layout import Layout
+from popxl._impl.records import ConstantRecord, VariableRecord, of
 from popxl.context import get_current_graph, scoped
 from popxl.dtypes import as_bits, checked, core_name, dtype as dtype_class
 from popxl.fp8_utils import is_float8
-from popxl.layout import Layout
-from popxl.records import ConstantRecord, VariableRecord, of
 from popxl.replica_grouping import RETRIEVAL_MODES, ReplicaGrouping
 from popxl.tensor_base import DEFAULT_NAME, HostTensor, Tensor, TensorSpec, core_type, make_tensor
 from popxl.utils import to_numpy
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Variable(Tensor):
     """A tensor of the main graph that keeps its value between runs."""
 
-    _record: VariableRecord
+    _record: VariableRecord  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @property
     def replica_grouping(self) -> ReplicaGrouping:
@@ -57,7 +57,7 @@ class Variable(Tensor):
 class Constant(Tensor):
     """A tensor whose value is part of the program."""
 
-    _record: ConstantRecord
+    _record: ConstantRecord  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def host_data(
@@ -136,8 +136,10 @@ def _make_variable(
         group = (rg.group_size, rg.stride)
     of(graph.ir).module.add_state(slot, core_type(spec.shape, spec.dtype), "parameter", *group)
     value = of(graph).core.variable(slot)
-    fields = dict(slot=slot, data=array, layout=layout, grouping=rg, retrieval_mode=retrieval)
-    made = make_tensor(Variable, graph, full, value, record=VariableRecord, **fields)
+    made = make_tensor(
+        Variable, graph, full, value, record=VariableRecord,
+        slot=slot, data=array, layout=layout, grouping=rg, retrieval_mode=retrieval,
+    )  # fmt: skip
     of(graph.ir).slots[slot] = made
     return made
 

@@ -5,9 +5,9 @@ from typing import Any, Protocol
 
 import popxl
 from popxl import ops
+from popxl._impl.records import of
+from popxl._impl.schedule import schedule_text
 from popxl.ops.call import CallSiteInfo
-from popxl.records import of
-from popxl.schedule import schedule_text
 from popxl.transforms import GradGraphInfo, autodiff
 from popxl.transforms.in_place import show_in_place
 from popxl_addons.graph_common import (

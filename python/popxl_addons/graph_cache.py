@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import popxl
+from popxl._impl.records import of
 from popxl.context import get_current_context
-from popxl.records import of
 from popxl.tensor import TensorSpec
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.graph import BoundGraph, GraphWithNamedArgs

@@ -7,7 +7,7 @@ import numpy as np
 import popdist
 import popxl
 from popdist import collectives
-from popxl.records import of
+from popxl._impl.records import of
 
 
 def _is_alone(ir: "popxl.Ir | None") -> bool:

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import popxl
-from popxl.records import of
+from popxl._impl.records import of
 from popxl.transforms import GradGraphInfo
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import GraphCache

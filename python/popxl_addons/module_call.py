@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import popxl
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.graph_cache import input_tensors
 from popxl_addons.variable_factory import NamedVariableFactories

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import popxl
-from popxl.connections import connect
-from popxl.records import of
+from popxl._impl.connections import connect
+from popxl._impl.records import of
 from popxl.transforms import ExpectedConnectionType
 from popxl.transforms.autodiff import grad_graph_info, refuse_called
 from popxl_addons.graph import GraphWithNamedArgs

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import popxl
+from popxl._impl.records import of
 from popxl.graph import OpRecord
-from popxl.records import of
 from popxl.utils import table_to_string
 from popxl_addons.utils import plain_graph_name
 

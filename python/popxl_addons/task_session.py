@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import popxl
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons import wandb_tools
 from popxl_addons.instances import first_instance_first
 from popxl_addons.named_tensors import NamedTensorData, NamedTensors

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import popxl
+import popxl.tensor
 from popxl.utils import to_numpy
 from popxl_addons.dot_tree import DotTree
 from popxl_addons.instances import first_instance_first, is_so_on_first_instance

@@ -7,7 +7,7 @@ import re
 import poptorch
 import pytest
 import torch
-from poptorch._impl import progress as model_progress
+from poptorch._impl.inspection import progress as model_progress
 from poptorch_core import progress
 
 Pair = collections.namedtuple("Pair", "first second")

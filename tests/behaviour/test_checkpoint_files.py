@@ -9,7 +9,7 @@ import zipfile
 import poptorch
 import pytest
 import torch
-from poptorch._impl import checkpoint_files
+from poptorch._impl.files import checkpoint_file
 
 
 def refused(file, text=r"\[checkpoint\] '.*x.pt' "):
@@ -96,10 +96,10 @@ def test_files_that_are_no_checkpoints(small, tmp_path, monkeypatch):
     file.write_text("a text")
     refused(file, "is no checkpoint. Name a file that poptorch.save_checkpoint has written")
     for content in ({"a": Gadget()}, [1]):
-        checkpoint_files.write(file, content)
+        checkpoint_file.write(file, content)
         refused(file, "holds something else than plain data")
     assert not os.path.exists("executed")
-    checkpoint_files.write(file, {"step": 1})
+    checkpoint_file.write(file, {"step": 1})
     refused(file, r"lacks what a checkpoint holds \(KeyError: 'extra'\)")
     refused(tmp_path, "is no plain file. Name a checkpoint")
     refused(tmp_path / "none.pt", "cannot be read: No such file or directory. Name a checkpoint")

@@ -12,7 +12,7 @@ import poptorch
 import pytest
 import torch
 import zygote
-from poptorch._impl import device_pool
+from poptorch._impl.devices import ipu_pool
 
 X = torch.ones(1, 4)
 
@@ -48,8 +48,8 @@ def wrapped(model=None, set_options=lambda options: options):
 
 
 def test_devices_are_numbered_singles_first_then_pairs(folder):
-    pool = device_pool.Pool.of_environment()
-    assert pool == device_pool.Pool(4, 2, str(folder))
+    pool = ipu_pool.Pool.of_environment()
+    assert pool == ipu_pool.Pool(4, 2, str(folder))
     assert pool.groups(1) == {i: range(i, i + 1) for i in range(4)}
     assert pool.groups(2) == {4: range(0, 2), 5: range(2, 4)}
     assert pool.groups(4) == {6: range(0, 4)}
@@ -98,7 +98,7 @@ def test_a_model_larger_than_the_pool_is_refused(folder):
 def test_more_than_64_ipus_are_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("POPTORCH_IPU_POOL", f"128:2:{tmp_path}")
     with pytest.raises(poptorch.Error, match=r"Too many IPUs requested \(128\)"):
-        device_pool.acquire(device_pool.Pool.of_environment(), 65)
+        ipu_pool.acquire(ipu_pool.Pool.of_environment(), 65)
 
 
 class ThreeIpus(TwoIpus):
@@ -177,7 +177,7 @@ def test_a_model_that_got_no_device_begins_anew(folder, log, training):
         def forward(self, x):
             return poptorch.identity_loss(super().forward(x), reduction="sum")
 
-    holder = device_pool.acquire(device_pool.Pool.of_environment(), 4)
+    holder = ipu_pool.acquire(ipu_pool.Pool.of_environment(), 4)
     make = poptorch.trainingModel if training else poptorch.inferenceModel
     model = make(Model(4, 4), poptorch.Options())
     for begin in (model.compile, model, model.compile):
@@ -278,14 +278,14 @@ def test_waiting_lasts_until_the_other_process_ends(folder, monkeypatch):
 
 
 def test_a_forked_child_does_not_keep_what_its_parent_gives_back(folder):
-    lease = device_pool.acquire(device_pool.Pool.of_environment(), 4)
+    lease = ipu_pool.acquire(ipu_pool.Pool.of_environment(), 4)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.read(reader, 1)
         os._exit(0)
     lease.release()
-    device_pool.acquire(device_pool.Pool.of_environment(), 4).release()
+    ipu_pool.acquire(ipu_pool.Pool.of_environment(), 4).release()
     os.write(writer, b"x")
     os.waitpid(child, 0)
     os.close(reader), os.close(writer)

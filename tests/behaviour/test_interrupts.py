@@ -135,7 +135,7 @@ def test_tracing_is_stopped_and_made_again(monkeypatch):
 
     model = poptorch.trainingModel(Linears(2), quiet())
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(poptorch._impl.progress.Progress, "__call__", tell)
+        patched.setattr(poptorch._impl.inspection.progress.Progress, "__call__", tell)
         model.compile(torch.ones(2, 4))
     assert not model.isCompiled()
     assert torch.isfinite(model(torch.ones(2, 4)))

@@ -148,19 +148,19 @@ def loader(mode, case, worker_size=None, seed=5):
 
 def state(loader):
     """As a file keeps it: with the numbers of the program."""
-    from poptorch._impl import random_streams
+    from poptorch._impl.data import host_rng
 
     file = io.BytesIO()
-    torch.save({"loader": loader.state_dict(), "random": random_streams.current()}, file)
+    torch.save({"loader": loader.state_dict(), "random": host_rng.current()}, file)
     file.seek(0)
     return torch.load(file, weights_only=True)
 
 
 def go_on(loader, saved):
-    from poptorch._impl import random_streams
+    from poptorch._impl.data import host_rng
 
     loader.load_state_dict(saved["loader"])
-    random_streams.restore(saved["random"])
+    host_rng.restore(saved["random"])
 
 
 def work():

@@ -6,7 +6,7 @@ import os
 import poptorch
 import pytest
 import torch
-from poptorch._impl.loader_workers import FromWorkers
+from poptorch._impl.data.worker_exits import FromWorkers
 
 fork = multiprocessing.get_context("fork")
 

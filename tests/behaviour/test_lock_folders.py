@@ -7,7 +7,8 @@ import sys
 import poptorch
 import pytest
 import zygote
-from poptorch._impl import device_pool, own_folders
+from poptorch._impl.devices import ipu_pool
+from poptorch._impl.files import private_folders
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 def acquire(folder=""):
-    device_pool.acquire(device_pool.Pool(2, 2, str(folder)), 1).release()
+    ipu_pool.acquire(ipu_pool.Pool(2, 2, str(folder)), 1).release()
 
 
 def mode(path):
@@ -42,7 +43,7 @@ def test_the_folder_is_in_the_runtime_folder_and_private(temporary, monkeypatch)
 def test_a_runtime_folder_that_is_not_there_is_passed_over(temporary, monkeypatch):
     for given in (str(temporary / "none"), "relative", ""):
         monkeypatch.setenv("XDG_RUNTIME_DIR", given)
-        assert own_folders.runtime_folder() == temporary / f"poptorch-{os.geteuid()}"
+        assert private_folders.runtime_folder() == temporary / f"poptorch-{os.geteuid()}"
 
 
 @pytest.mark.parametrize("level", ["", "ipus", "ipus/ipu2"])
@@ -112,8 +113,8 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 
 def test_what_a_lock_file_says_is_not_trusted(tmp_path):
-    pool = device_pool.Pool(1, 2, str(tmp_path))
-    lease = device_pool.acquire(pool, 1)
+    pool = ipu_pool.Pool(1, 2, str(tmp_path))
+    lease = ipu_pool.acquire(pool, 1)
     (tmp_path / "ipu2/0.lock").write_text("../../etc/passwd")
     program = (
         f"from poptorch._impl import device_pool as d;d.acquire(d.Pool(1, 2, {str(tmp_path)!r}), 1)"

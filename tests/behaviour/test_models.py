@@ -5,6 +5,7 @@ import copy
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from torch import nn
 
 
@@ -87,7 +88,7 @@ class Deep(nn.Module):
 def ops_by_pass(layers):
     wrapped = poptorch.trainingModel(Deep(layers))
     wrapped.compile(torch.randn(4, 16))
-    passes = wrapped._compiled.executable.inspect()["compile"]["passes"]
+    passes = wrapper_state(wrapped).compiled.executable.inspect()["compile"]["passes"]
     return [(row["name"], row["ops_before"], row["ops_after"]) for row in passes]
 
 

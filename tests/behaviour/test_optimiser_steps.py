@@ -12,7 +12,7 @@ import poptorch
 import pytest
 import torch
 from fed_model import TOLERANCE, Fed, gradients, relative
-from poptorch._impl.optimiser_state import Record
+from poptorch._impl.optimisers.device_state import Record
 
 # torch's own test helpers import a package that the table below does not need.
 sys.modules.setdefault("expecttest", unittest)

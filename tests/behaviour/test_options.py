@@ -5,7 +5,7 @@ import copy
 import poptorch
 import pytest
 import torch
-from poptorch._impl.option_state import state_of
+from poptorch._impl.options.stored_values import state_of
 
 
 def test_setters_chain_and_attributes_read_back():

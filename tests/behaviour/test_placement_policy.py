@@ -5,8 +5,8 @@ import copy
 import poptorch
 import pytest
 import torch
-from poptorch._impl import placement_policy
-from poptorch._impl.placement_policy import BlockStart, Placement
+from poptorch._impl.placement import policy
+from poptorch._impl.placement.policy import BlockStart, Placement
 
 X = torch.randn(4, 6)
 
@@ -16,7 +16,7 @@ def mlp():
     return torch.nn.Sequential(*(torch.nn.Linear(6, 6) for _ in range(4)))
 
 
-class Always(placement_policy.PlacementPolicy):
+class Always(policy.PlacementPolicy):
     """One placement for every model."""
 
     def __init__(self, placement):
@@ -31,7 +31,7 @@ def pipelined(*begins, **keywords):
 
 
 def wrapped_by(placement, model, options=None):
-    with placement_policy.using(Always(placement)):
+    with policy.using(Always(placement)):
         return poptorch.inferenceModel(model, options)
 
 
@@ -97,7 +97,7 @@ def test_a_policy_repeats_micro_batches_behind_the_callers_back():
 
 def test_a_policy_is_in_use_for_a_while():
     placement = pipelined(BlockStart("2", "second", 1))
-    with pytest.raises(KeyError), placement_policy.using(Always(placement)):
+    with pytest.raises(KeyError), policy.using(Always(placement)):
         held = poptorch.inferenceModel(mlp(), options())
         raise KeyError
     held(X)

@@ -9,6 +9,7 @@ import numpy as np
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core import _core
 from torch import nn
 
@@ -73,7 +74,7 @@ def test_a_program_and_its_state_are_enough(configure, tmp_path):
     wrapped = poptorch.trainingModel(model, options, adam)
     inputs = [torch.randn(16, 6) for _ in range(STEPS)]
     wrapped.compile(inputs[0])
-    executable = wrapped._compiled.executable
+    executable = wrapper_state(wrapped).compiled.executable
     (tmp_path / "program.txt").write_text(executable.text("program"))
     states = {name: executable.read_state(name).numpy() for name, *_ in executable.states()}
     given = {f"input {step}": tensor.numpy() for step, tensor in enumerate(inputs)}

@@ -5,7 +5,7 @@ import pathlib
 import poptorch
 import pytest
 import torch
-from poptorch import _tracer
+from poptorch._impl.trace import session
 from torch import nn
 
 
@@ -49,7 +49,7 @@ def test_wide_types_come_back_narrow():
 
 def test_traced_form_names_modules_and_lines():
     model = nn.Sequential(nn.Linear(4, 2), nn.Tanh())
-    text = _tracer.trace(lambda x: [model(x[0])], model, [torch.randn(3, 4)], locations=True)
+    text = session.trace(lambda x: [model(x[0])], model, [torch.randn(3, 4)], locations=True)
     assert 'state "0.weight" : f32[2,4]' in text
     linear = next(line for line in text.splitlines() if " = linear(" in line)
     assert 'scope("0")' in linear
@@ -61,7 +61,7 @@ def test_traces_are_the_same_text():
         torch.manual_seed(1)
         model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
         inputs = [torch.randn(2, 3, 8)]
-        return _tracer.trace(lambda x: [model(x[0])], model, inputs, training=True)
+        return session.trace(lambda x: [model(x[0])], model, inputs, training=True)
 
     assert trace() == trace()
 
@@ -83,7 +83,7 @@ def test_random_numbers_are_new_each_time_and_have_the_right_spread():
 
 def test_every_whole_layer_stays_whole():
     model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.1))
-    text = _tracer.trace(lambda x: [model(x[0])], model, [torch.randn(3, 4)], training=True)
+    text = session.trace(lambda x: [model(x[0])], model, [torch.randn(3, 4)], training=True)
     ops = [line.split(" = ")[1].split("(")[0] for line in text.splitlines() if " = " in line]
     assert [op for op in ops if op != "variable"] == ["linear", "gelu", "layer_norm", "dropout"]
 

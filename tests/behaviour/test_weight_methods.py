@@ -7,6 +7,7 @@ import operator
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 
 X = torch.randn(4, 3)
 
@@ -100,7 +101,7 @@ def test_reading_what_a_tensor_is_fetches_it_once(tensor, read):
 
 def test_steps_and_optimisers_fetch_nothing():
     case = Counted("copyWeightsToHost")
-    optimizer = case.training._optimizer
+    optimizer = wrapper_state(case.training).optimizer
     for lr in (0.5, 0.25):
         optimizer.param_groups[0]["lr"] = lr
         case.training.setOptimizer(optimizer)

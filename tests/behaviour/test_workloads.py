@@ -10,6 +10,7 @@ import os
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 
 from benchmarks.workloads import make
 
@@ -57,7 +58,7 @@ class Race:
             for name, tensor in self.eager.model.state_dict().items():
                 self.ours.model.state_dict()[name].copy_(tensor)
         self.wrapped.copyWeightsToDevice()
-        device = self.wrapped._compiled.executable
+        device = wrapper_state(self.wrapped).compiled.executable
         slots = {name for name, *_ in device.states()}
         steps = set()
         for name, parameter in self.eager.model.named_parameters():

@@ -367,7 +367,7 @@ def test_uncaught_errors_are_logged_with_a_childs_stderr_on_request(tmp_path):
     "wide, narrow", [(torch.int64, torch.int32), (torch.float64, torch.float32)]
 )
 def test_64_bit_inputs_are_warned_about_once(log, monkeypatch, wide, narrow):
-    monkeypatch.setattr(poptorch._impl.arguments, "_warned_of_types", set())
+    monkeypatch.setattr(poptorch._impl.wrapper.call_arguments, "_warned_of_types", set())
     for _ in range(2):
         wrapped = poptorch.inferenceModel(lambda x: x + 1)
         for _ in range(2):

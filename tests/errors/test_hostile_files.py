@@ -10,8 +10,9 @@ import poptorch
 import pytest
 import torch
 from hostile_pickles import Plain
-from poptorch._impl import safe_pickle
-from poptorch._impl.saved_tensors import TensorReader, TensorWriter
+from poptorch._impl.files import safe_pickle
+from poptorch._impl.files.tensors import TensorReader, TensorWriter
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core import _torch
 
 PICKLES = hostile_pickles.cases()
@@ -102,7 +103,7 @@ def exchanged(path, good, **sections):
     """The file with other bytes in some of its sections."""
     wrapped, file = good
     parts = {name: file.read(name) for name in ("wrapper", "model", "tensors")} | sections
-    wrapped._compiled.executable.save(str(path), list(parts.items()), [], True, True)
+    wrapper_state(wrapped).compiled.executable.save(str(path), list(parts.items()), [], True, True)
     return path
 
 

@@ -11,7 +11,7 @@ import poptorch
 import pytest
 import torch
 import zygote
-from poptorch._impl import environment
+from poptorch._impl.options import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 X = torch.randn(4, 3)

@@ -6,7 +6,7 @@ import re
 import poptorch
 import pytest
 import torch
-from poptorch._impl import device_pool
+from poptorch._impl.devices import ipu_pool
 
 X = torch.randn(2, 3)
 OPTIMISER_TAIL = (
@@ -126,7 +126,7 @@ def wait():
     holder = run(inference(lambda o: o.useIpuId(0)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
-        patch.setattr(device_pool.time, "sleep", lambda _: holder.detachFromDevice())
+        patch.setattr(ipu_pool.time, "sleep", lambda _: holder.detachFromDevice())
         run(inference(lambda o: o.useIpuId(0)))
 
 
@@ -238,7 +238,7 @@ def test_a_line(log, make, level, line):
 def test_what_cannot_be_had_is_not_waited_for(monkeypatch, ipu, what):
     monkeypatch.setenv("POPTORCH_WAIT_FOR_IPU", "1")
     monkeypatch.setenv("POPTORCH_IPU_POOL", f"{1 if ipu is None else 2}:2")
-    monkeypatch.setattr(device_pool.time, "sleep", lambda _: pytest.fail("it waits"))
+    monkeypatch.setattr(ipu_pool.time, "sleep", lambda _: pytest.fail("it waits"))
 
     def set_options(options):
         pipelined(options)

@@ -31,7 +31,9 @@ def test_mutants_of_the_corpus_are_taken_or_refused(fuzzer):
 
 def test_the_fuzzer_sees_what_a_text_executes(fuzzer, monkeypatch):
     fuzzer.apply(b"deviceIterations(1)\n")
-    monkeypatch.setattr("poptorch._impl.option_files.apply_line", lambda _d, text, _o: exec(text))
+    monkeypatch.setattr(
+        "poptorch._impl.options.parsing.apply_line", lambda _draft, text, _owner: exec(text)
+    )
     with pytest.raises(SystemError, match="the text made the interpreter do exec"):
         fuzzer.apply(b"pass\n")
 

@@ -7,8 +7,8 @@ import re
 import poptorch
 import pytest
 import torch
-from poptorch._impl.option_group import OptionGroup, value_of
-from poptorch._impl.option_state import state_of
+from poptorch._impl.options.group_class import OptionGroup, value_of
+from poptorch._impl.options.stored_values import state_of
 
 NONSENSE = [object(), [object()], {"a": object()}, -(2**80), 2**80, "\0", math.nan, b"x", 3 + 4j]
 

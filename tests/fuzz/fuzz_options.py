@@ -137,10 +137,11 @@ def fuzz_at_random(folder: Path, runs: int, seed: int) -> tuple[int, int]:
 
 def fuzz_by_coverage(atheris, folder: Path, runs: int, seed: int) -> None:
     from poptorch import options
-    from poptorch._impl import option_checks, option_files, option_groups, option_rows, strategies
+    from poptorch._impl.options import checks, definitions, parsing, rows
+    from poptorch._impl.placement import strategies
 
-    tables = (option_checks, option_rows, option_groups, options)
-    for module in (option_files, strategies, *tables):
+    tables = (checks, rows, definitions, options)
+    for module in (parsing, strategies, *tables):
         for name, function in vars(module).items():
             if getattr(function, "__module__", None) == module.__name__ and callable(function):
                 if not isinstance(function, type):

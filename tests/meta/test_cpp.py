@@ -9,8 +9,8 @@ import pytest
 import torch
 from cpp_projects import run
 from load_tool import ROOT
-from poptorch._impl.option_group import groups_of
-from poptorch._impl.option_rows import COMPILE, RUN
+from poptorch._impl.options.group_class import groups_of
+from poptorch._impl.options.rows import COMPILE, RUN
 from poptorch_core import _core
 
 pytestmark = pytest.mark.timeout(900)  # the first test compiles: minutes if ccache has nothing

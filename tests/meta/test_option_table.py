@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import poptorch
 import pytest
 import torch
-from poptorch._impl import core_options
-from poptorch._impl.option_group import OptionGroup, groups_of
+from poptorch._impl.options import core_table
+from poptorch._impl.options.group_class import OptionGroup, groups_of
 from poptorch_core import _core
 
 # What no option of poptorch's sets: what is wrapped, the outputs that it has, the machine and
 # POPTORCH_NUM_THREADS do.
 OF_THE_MODEL = {"device", "threads", "late_memory_check"}
-# What processes and the launcher say: _impl/processes.py.
+# What processes and the launcher say: _impl/devices/processes.py.
 OF_THE_MACHINE = {"link_domain", "sharding_replicas", "offline"}
 TABLE = _core.option_table()
 
@@ -86,7 +86,7 @@ def option(name, type_, default, **more):
 )
 def test_a_row_of_the_compilers_table_is_a_whole_option(row, good, bad, text):
     class ToyOptions(OptionGroup):
-        ROWS = core_options.rows_of("Toy", [row])
+        ROWS = core_table.rows_of("Toy", [row])
 
     options = ToyOptions()
     setter = getattr(options, f"{row.name}X")

@@ -168,6 +168,6 @@ def test_option_types_are_those_of_the_tables():
 
 def test_an_option_without_annotation_is_noticed():
     tool = load_tool("write_option_types")
-    row = tool.option_rows.Row("wibble", 1, lambda value: value, "", "")
+    row = tool.rows.Row("wibble", 1, lambda value: value, "", "")
     with pytest.raises(ValueError, match="not annotated"):
         tool.attribute_type(row, 1, tool.Names())

@@ -6,6 +6,7 @@ import re
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core import Error
 from poptorch_core.reports import advice, recording
 
@@ -60,7 +61,8 @@ def test_it_does_not_depend_on_the_number_of_processes(ipus):
     for processes in (2, 4):
         found = compiled(4, processes, processes - 1, ipus)
         # Of the host's traffic each process has its replicas' part.
-        [(_, alls)], [(_, own)] = (w._compiled.executable.input_types() for w in (alone, found))
+        executables = [wrapper_state(w).compiled.executable for w in (alone, found)]
+        [(_, alls)], [(_, own)] = (executable.input_types() for executable in executables)
         assert own[0] * processes == alls[0]
         assert found.report() == {**expected, "instances": processes}
 
@@ -161,7 +163,7 @@ def test_each_process_has_a_log_of_its_own(tmp_path):
 def test_idle_ipus_are_those_of_the_instance(process):
     wrapped = compiled(6, 2, process)
     assert wrapped.report()["idle_ipus"] == 1
-    data = recording.data_of(wrapped._compiled.executable, {"kind": "training"})
+    data = recording.data_of(wrapper_state(wrapped).compiled.executable, {"kind": "training"})
     [found] = [a for a in advice.advise(data) if a["kind"] == "idle_replica"]
     assert found["text"].startswith("1 of the 4 IPUs that are reserved ")
     assert "options.replicationFactor(4)" in found["cure"]

@@ -5,7 +5,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl.transforms.in_place import show_in_place
 from program import run_graph
 

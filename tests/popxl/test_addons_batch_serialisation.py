@@ -7,7 +7,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons import RemoteHandle, batch_serial_buffer
 from popxl_addons.transforms import batch_serialisation as serial
 

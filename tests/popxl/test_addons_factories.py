@@ -7,7 +7,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons import NamedVariableFactories, VariableFactory
 
 F32 = popxl.float32

@@ -5,8 +5,8 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl._impl.records import of
 from popxl.errors import UnsupportedError
-from popxl.records import of
 from popxl_addons import is_subgraph, route_tensor_into_graph
 from program import run_graph
 

@@ -8,7 +8,7 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons import utils
 
 X = np.random.default_rng(12).uniform(-1, 1, (4, 6)).astype(np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops
+from popxl._impl.records import of
 from popxl.ops.collectives import all_reduce_identical_grad_inputs, all_reduce_identical_inputs
-from popxl.records import of
 from popxl.transforms import autodiff
 from popxl_addons.transforms.autodiff import remap_grad_info
 from program import run_graph

@@ -10,8 +10,8 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops
+from popxl._impl.records import of
 from popxl.ops import collectives, var_updates
-from popxl.records import of
 
 F32, F16, I32, U32 = popxl.float32, popxl.float16, popxl.int32, popxl.uint32
 

@@ -8,8 +8,8 @@ import popxl
 import popxl_addons as addons
 import pytest
 from popxl import ops
+from popxl._impl.records import of
 from popxl.errors import UnsupportedError
-from popxl.records import of
 from popxl_addons import route_tensor_into_graph
 
 _SIZE, _TRIES = 3, 4

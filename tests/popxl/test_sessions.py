@@ -4,7 +4,7 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 
 
 @pytest.fixture

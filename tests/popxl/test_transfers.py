@@ -6,8 +6,8 @@ import numpy as np
 import popxl
 import pytest
 from popxl import ops, transforms
+from popxl._impl.records import of
 from popxl.ops.collectives import CommGroup, CommGroupType
-from popxl.records import of
 
 F32 = popxl.float32
 

@@ -5,6 +5,7 @@ import contextlib
 import poptorch
 import popxl
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core import _core
 from popxl import ops
 
@@ -202,7 +203,9 @@ def executable_of(model):
     """What compiled it: a wrapper of torch, a session of PopXL, or itself."""
     if isinstance(model, popxl.Session):
         return model._executable
-    return model._compiled.executable if hasattr(model, "_compiled") else model
+    if isinstance(model, poptorch.PoplarExecutor):
+        return wrapper_state(model).compiled.executable
+    return model
 
 
 def from_text():

@@ -10,6 +10,7 @@ import popxl
 import pytest
 import torch
 import zygote
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core.reports import data
 
 
@@ -83,7 +84,7 @@ def test_transfers_stand_below_the_work_of_phases():
 def test_memory_is_stacked_up_to_what_the_report_says():
     model = trained()
     figure = model.plot_memory()
-    ipus = data.make(model._compiled.executable, {})["memory"]["ipus"]
+    ipus = data.make(wrapper_state(model).compiled.executable, {})["memory"]["ipus"]
     assert len(figure.axes) == 2
     for axes, ipu in zip(figure.axes, ipus, strict=True):
         highest = max(

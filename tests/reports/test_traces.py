@@ -6,6 +6,7 @@ import sqlite3
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch_core import _core
 from poptorch_core.reports import data, traces
 
@@ -75,7 +76,8 @@ def compiled(ipus, strategy, training, micro_batches):
 
 
 def made(model):
-    return data.make(model._compiled.executable, {"name": "chain", "kind": "training"})
+    executable = wrapper_state(model).compiled.executable
+    return data.make(executable, {"name": "chain", "kind": "training"})
 
 
 def database(trace):

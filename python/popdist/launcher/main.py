@@ -121,13 +121,13 @@ def _run(
     if verbosity:
         say("I", f"starting {len(plan.instances)} instance(s): {shown(given.program)}")
     supervisor = Supervisor(guard, lambda index: only in (None, index), output, told)
-    for attempt in range(given.max_restarts + 1):
+    attempt = 0
+    outcome = supervisor.run(_commands(given, plan, environments, attempt))
+    while attempt < given.max_restarts and outcome.may_restart:
+        attempt += 1
+        _tell_failure(outcome)
+        say("W", f"starting again: {attempt} of at most {given.max_restarts} restarts")
         outcome = supervisor.run(_commands(given, plan, environments, attempt))
-        if outcome.failed is None or outcome.signal or outcome.error:
-            break
-        if attempt < given.max_restarts:
-            _tell_failure(outcome)
-            say("W", f"starting again: {attempt + 1} of at most {given.max_restarts} restarts")
     if outcome.error:
         say("E", f"{outcome.error}. The instances were ended.")
     elif outcome.failed is not None and not outcome.signal:

@@ -39,6 +39,11 @@ class Outcome:
     error: str = ""
     instances: list[Running] = field(default_factory=list)
 
+    @property
+    def may_restart(self) -> bool:
+        """Whether an instance failed, and neither a signal nor the launcher ended the run."""
+        return self.failed is not None and not self.signal and not self.error
+
 
 class Watcher(Protocol):
     """Kills process groups that outlive the launcher, as Guard does."""

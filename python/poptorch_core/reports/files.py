@@ -42,7 +42,7 @@ def write(
     text = json.dumps(data, separators=(",", ":")).encode()
     files = {
         **dict.fromkeys(_NAMES_OF_DATA, text),
-        _SCHEMA: (resources.files(__package__) / _SCHEMA).read_bytes(),
+        _SCHEMA: (resources.files(__name__.rpartition(".")[0]) / _SCHEMA).read_bytes(),
         "debug.cbor": _core.cbor(json.dumps(_origins(data))),
         "archive.a": archive.packed(_forms(data)),
         "trace.json": json.dumps(traces.of(data, host), separators=(",", ":")).encode(),

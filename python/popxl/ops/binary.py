@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from popxl.operators import as_operand
+from popxl._impl.operators import as_operand
+from popxl._impl.records import of
 from popxl.ops.build import (
     OpBuild,
     as_bool,
@@ -12,7 +13,6 @@ from popxl.ops.build import (
     in_place,
     simple,
 )
-from popxl.records import of
 from popxl.tensor import Tensor
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.context import current, get_op_graph, scoped
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.errors import Error, popart_exception
-from popxl.records import of
 from popxl.tensor import Tensor, TensorSpec
 from popxl.tensor_base import make_tensor
 

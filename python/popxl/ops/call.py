@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from popxl._impl.records import of
 from popxl.context import get_current_graph, get_op_graph
 from popxl.dtypes import core_name
 from popxl.errors import popart_exception, unsupported
@@ -11,7 +12,6 @@ from popxl.graph import Graph, OpRecord
 from popxl.ops.build import OpBuild
 from popxl.ops.data import scratch
 from popxl.ops.routing import route
-from popxl.records import of
 from popxl.tensor import Tensor, constant
 
 

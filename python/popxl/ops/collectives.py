@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from popxl._impl.records import of
 from popxl.context import get_ir
 from popxl.dtypes import core_name
 from popxl.ops.build import (
@@ -22,7 +23,6 @@ from popxl.ops.build import (
     with_gradient,
 )
 from popxl.ops.shape import reshape, transpose
-from popxl.records import of
 from popxl.replica_grouping import ReplicaGrouping
 from popxl.tensor import Tensor
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from popxl._impl.records import of
 from popxl.dtypes import core_name
 from popxl.graph import Graph, OpRecord
 from popxl.ops.build import OpBuild, check_tensors
 from popxl.ops.call import bound, place
-from popxl.records import of
 from popxl.tensor import Tensor
 
 

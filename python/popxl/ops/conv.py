@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
+from popxl._impl.records import of
 from popxl.ops.build import OpBuild, check_same_dtype, composed
-from popxl.records import of
 from popxl.tensor import Tensor
 
 PadType: TypeAlias = Literal["not_set", "same_upper", "same_lower", "valid"]

@@ -3,10 +3,10 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.context import current, get_current_graph
 from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_tensors, emit_in, with_gradient
-from popxl.records import of
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, TensorSpec, Variable, constant
 from popxl.tensor_base import static_shape

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.context import get_ir
 from popxl.dtypes import core_name, dtype as dtype_class
 from popxl.fp8_utils import is_float8
 from popxl.ops.build import OpBuild, composed
 from popxl.ops.conv import conv_body, conv_transpose_body
 from popxl.ops.linear import check_sizes, matmul_values
-from popxl.records import of
 from popxl.tensor import Tensor, constant
 
 _SCALES = range(-32, 32)

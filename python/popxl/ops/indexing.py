@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.errors import popart_exception
 from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis, or_refused
-from popxl.records import of
 from popxl.tensor import Constant, Tensor
 
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.context import get_ir
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, composed
-from popxl.records import of
 from popxl.tensor import Tensor
 
 _PARTIALS = ("", "float", "half")

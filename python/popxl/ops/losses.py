@@ -3,9 +3,9 @@
 from typing import Any
 
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.dtypes import core_name
 from popxl.ops.build import OpBuild, composed
-from popxl.records import of
 from popxl.tensor import Tensor
 
 _REDUCTIONS = ("mean", "sum", "none")

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from popxl._impl.records import of
 from popxl.ops.build import OpBuild, composed
 from popxl.ops.conv import padded, pads
-from popxl.records import of
 from popxl.tensor import Tensor
 
 

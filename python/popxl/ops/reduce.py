@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.ops.build import OpBuild, check_tensors, composed, normal_axis
-from popxl.records import of
 from popxl.tensor import Tensor, constant
 
 Axes = int | Iterable[int] | None

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.ops.build import OpBuild, check_same_dtype, composed
-from popxl.records import of
 from popxl.tensor import Tensor
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from popxl._impl.records import ConstantRecord, of
 from popxl.context import current
 from popxl.dtypes import core_name
 from popxl.errors import unsupported
 from popxl.graph import Graph, OpRecord
-from popxl.records import ConstantRecord, of
 from popxl.tensor import Tensor, graph_input
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from popxl._impl.records import of
 from popxl.errors import popart_exception
 from popxl.ops.build import OpBuild, composed, normal_axis, simple
-from popxl.records import of
 from popxl.tensor import Tensor, TensorSpec
 
 

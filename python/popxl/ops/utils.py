@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from popxl._impl import popart_views
+from popxl._impl.records import of
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.elementwise import cast
-from popxl.records import of
 from popxl.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -61,6 +62,4 @@ def convert_optional_int64_list(x: "Sequence[int] | None") -> "list[int] | None"
 
 def convert_optional_dtype(x: "dtype_class | None") -> "DataType | None":
     """PopART's name of a dtype, or None."""
-    from popart._internal.ir.tensor import data_type
-
-    return None if x is None else data_type(x)
+    return None if x is None else popart_views.data_type(x)

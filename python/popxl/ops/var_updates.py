@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from popxl import dtypes
+from popxl._impl.records import of
 from popxl.dtypes import dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place, or_refused
-from popxl.records import of
 from popxl.tensor import Tensor
 
 Scalar: TypeAlias = float | Tensor

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from poptorch_core import _core
-from popxl.connections import (
+from popxl._impl.connections import (
     ExpectedConnection as ExpectedConnection,
     ExpectedConnectionType as ExpectedConnectionType,
     connect,
 )
+from popxl._impl.records import of
 from popxl.dtypes import core_name
 from popxl.errors import compiling, popart_exception
 from popxl.graph import Graph, wrap_graph
 from popxl.ops.call import CallSiteInfo
-from popxl.records import of
 from popxl.tensor import Tensor
 from popxl.tensor_base import make_tensor
 

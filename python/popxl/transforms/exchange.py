@@ -7,9 +7,9 @@ stays. A transfer that needs another's result cannot be merged with it.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from popxl._impl.records import of
 from popxl.context import get_op_graph, in_sequence, io_tiles
 from popxl.graph import Graph, OpRecord
-from popxl.records import of
 
 _MERGED = "MultiExchange"
 _TRANSFERS = ("HostLoad", "HostStore", "RemoteLoad", "RemoteLoadInplace", "RemoteStore")

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from popxl._impl.records import of
 from popxl.graph import Graph, OpRecord
-from popxl.records import of
 from popxl.tensor import Tensor
 
 # Types in place, by type: each with the input that it would write.

@@ -6,8 +6,8 @@ from functools import partial
 import numpy as np
 import popxl
 from popxl import ops
-from popxl.connections import connect
-from popxl.records import of
+from popxl._impl.connections import connect
+from popxl._impl.records import of
 from popxl.transforms import ExpectedConnection, GradGraphInfo
 from popxl.transforms.autodiff import grad_graph_info
 from popxl_addons.dot_tree import sanitise

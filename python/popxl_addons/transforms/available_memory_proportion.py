@@ -6,8 +6,8 @@ Ops show it (`popart._internal.ir.op.MatMulOp`, `ConvOp`); it is without effect 
 from collections.abc import Sequence
 
 import popxl
+from popxl._impl.records import of
 from popxl.graph import OpRecord
-from popxl.records import of
 
 
 def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:

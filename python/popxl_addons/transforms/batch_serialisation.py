@@ -7,7 +7,7 @@ from typing import Any
 
 import popxl
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl.transforms import ExpectedConnectionType
 from popxl_addons.graph import GraphWithNamedArgs
 from popxl_addons.named_tensors import NamedTensors
@@ -37,7 +37,7 @@ class BatchSerialResult:
     """
 
     graph: GraphWithNamedArgs
-    stored_buffers: dict[popxl.Tensor, RemoteHandle] = field(default_factory=dict)
+    stored_buffers: dict[popxl.Tensor, RemoteHandle | None] = field(default_factory=dict)
     _inputs: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict, repr=False)
 
     def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:

@@ -12,10 +12,10 @@ from typing import Any
 
 import popxl
 from popxl import ops
-from popxl.capture import take_in
+from popxl._impl.capture import take_in
+from popxl._impl.records import of
 from popxl.context import current
 from popxl.ops.call import CallSiteInfo
-from popxl.records import of
 from popxl.transforms import GradGraphInfo
 
 _STEPS_PER_STAGE = 2

@@ -2,8 +2,8 @@
 
 import popxl
 from popxl import ops
-from popxl.connections import connect
-from popxl.records import of
+from popxl._impl.connections import connect
+from popxl._impl.records import of
 from popxl.transforms import ExpectedConnectionType
 from popxl.transforms.autodiff import grad_graph_info
 from popxl_addons.graph import GraphWithNamedArgs

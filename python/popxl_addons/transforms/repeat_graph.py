@@ -2,9 +2,9 @@
 
 import popxl
 from popxl import ops
+from popxl._impl.main_loop import repeat_main
+from popxl._impl.records import of
 from popxl.graph import outline
-from popxl.main_loop import repeat_main
-from popxl.records import of
 
 
 def repeat_graph(graph: popxl.Graph, repeat_count: int) -> popxl.Graph:

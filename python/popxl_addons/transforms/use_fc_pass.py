@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import popxl
-from popxl.records import of
+from popxl._impl.records import of
 
 
 def _set(ir: popxl.Ir, on: bool) -> None:

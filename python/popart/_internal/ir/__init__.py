@@ -5,10 +5,11 @@ from popart._internal.ir.graph import Graph
 from popart._internal.ir.ids import NumInputs, OperatorIdentifier
 from popart._internal.ir.ir import Ir
 from popart._internal.ir.op import Op
+from popart._internal.ir.op.classes import view as view_of_op
 from popart._internal.ir.options import SessionOptions
 from popart._internal.ir.patterns import Patterns
 from popart._internal.ir.replica_grouping import ReplicaGrouping
-from popart._internal.ir.tensor import Tensor, TensorInfo
+from popart._internal.ir.tensor import Tensor, TensorInfo, data_type
 from popart.enums import (
     AccumulateOuterFragmentSchedule,
     AnchorReturnTypeId,
@@ -22,7 +23,8 @@ from popart.enums import (
     TensorType,
     VirtualGraphMode,
 )
-from popxl.connections import ExpectedConnection, ExpectedConnectionType
+from popxl._impl import popart_views
+from popxl._impl.connections import ExpectedConnection, ExpectedConnectionType
 from popxl.context import ExecutionContext
 from popxl.locations import (
     ReplicatedTensorSharding,
@@ -66,3 +68,8 @@ __all__ = [
     "op",
     "patterns",
 ]
+
+popart_views.provide(
+    ir=Ir, graph=Graph, tensor=Tensor, op=view_of_op,
+    replica_grouping=ReplicaGrouping, data_type=data_type,
+)  # fmt: skip

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from popart._internal.ir.op.classes import Op, view
 from popart._internal.ir.tensor import Tensor
-from popxl.records import of
-from popxl.schedule import op_order
+from popxl._impl.records import of
+from popxl._impl.schedule import op_order
 
 if TYPE_CHECKING:
     import popxl

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from popart._internal.ir.graph import Graph
 from popart._internal.ir.options import SessionOptions, options_of
 from poptorch_core import _core
-from popxl.dot import checkpoint
-from popxl.records import of
-from popxl.schedule import schedule_text
+from popxl._impl.dot import checkpoint
+from popxl._impl.records import of
+from popxl._impl.schedule import schedule_text
 
 if TYPE_CHECKING:
     import popxl

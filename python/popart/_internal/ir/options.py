@@ -15,7 +15,7 @@ from popart.enums import (
     VirtualGraphMode,
 )
 from poptorch_core import _core
-from popxl.records import Replicas, of, positive
+from popxl._impl.records import Replicas, of, positive
 
 if TYPE_CHECKING:
     import popxl

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from popart.enums import DataType, TensorType
 from popxl import dtypes
-from popxl.records import ConstantRecord, VariableRecord, of
+from popxl._impl.records import ConstantRecord, VariableRecord, of
 
 if TYPE_CHECKING:
     from popart._internal.ir.graph import Graph

@@ -5,7 +5,7 @@ from itertools import accumulate
 
 import popxl
 from popxl import ops
-from popxl.records import of
+from popxl._impl.records import of
 from popxl_addons.ops.cross_entropy_sharded_loss.cross_entropy_sharded_loss import (
     check_scores,
     row_max,

@@ -7,7 +7,7 @@ from popart._internal.ir.tensor import Tensor
 
 if TYPE_CHECKING:
     from popart._internal.ir.graph import Graph
-    from popxl.records import OpRecord
+    from popxl._impl.records import OpRecord
 
 # Inputs of PopART's op that stand before those that programs give.
 _BEFORE = {"Loop": 2}

@@ -1,0 +1,1 @@
+"""The commands of `python -m poptorch` that have more than one line."""

@@ -1,0 +1,82 @@
+"""The folder of enableExecutableCaching as the command line shows it: see compile/cache.hpp."""
+
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from poptorch._impl.options import environment
+from poptorch_core import Error, _torch
+
+_SUFFIX = ".poptorch"
+_DAY = 24 * 60 * 60
+_MIB = 2**20
+
+
+def list_entries(given: Namespace) -> int:
+    """Prints key, size, when each was last used, and the version that made it."""
+    entries = _entries(_folder(given))
+    for path in entries:
+        about = path.stat()
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(about.st_mtime))
+        print(f"{path.stem}  {about.st_size / _MIB:8.2f} MiB  used {used}")
+    print(f"{len(entries)} entries, {sum(path.stat().st_size for path in entries) / _MIB:.2f} MiB")
+    return 0
+
+
+def verify(given: Namespace) -> int:
+    """Reads every entry; 1 where one is damaged."""
+    damaged = 0
+    entries = _entries(_folder(given))
+    for path in entries:
+        try:
+            file = _torch.ExecutableFile(str(path))
+            for section in file.sections():
+                file.read(section)
+        except Error as error:
+            damaged += 1
+            print(error.message)
+    print(f"{len(entries)} entries, {damaged} damaged")
+    return 1 if damaged else 0
+
+
+def prune(given: Namespace) -> int:
+    """Takes away what the arguments ask for; without any, every entry."""
+    entries = _entries(_folder(given))
+    kept = 0.0
+    removed = 0
+    for path in entries:
+        about = path.stat()
+        mib = about.st_size / _MIB
+        is_old = (
+            given.unused_days is not None
+            and time.time() - about.st_mtime > given.unused_days * _DAY
+        )
+        is_much = given.to_mib is not None and kept + mib > given.to_mib
+        if is_old or is_much or (given.unused_days is None and given.to_mib is None):
+            path.unlink(missing_ok=True)
+            removed += 1
+        else:
+            kept += mib
+    print(f"{removed} of {len(entries)} entries removed")
+    return 0
+
+
+def _folder(given: Namespace) -> Path:
+    name = given.folder or environment.text("POPTORCH_CACHE_DIR")
+    if not name:
+        raise Error("no folder was named. Give one, or set POPTORCH_CACHE_DIR.")
+    if not Path(name).is_dir():
+        raise Error(f"there is no folder {name}.")
+    return Path(name)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Last used first."""
+
+    def found() -> Iterator[tuple[float, Path]]:
+        for path in folder.glob(f"*{_SUFFIX}"):
+            if not path.name.startswith("."):
+                yield -path.stat().st_mtime, path
+
+    return [path for _, path in sorted(found())]

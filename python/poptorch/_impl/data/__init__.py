@@ -1,0 +1,1 @@
+"""The data loader: order of samples, worker processes, random numbers, resumable position."""

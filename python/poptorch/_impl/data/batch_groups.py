@@ -1,0 +1,51 @@
+"""The batches of a user's batch sampler, put together in groups of one step each."""
+
+from collections.abc import Iterator, Sized
+from typing import Any, cast
+
+import torch
+from poptorch._impl.pytree.structures import flatten, unflatten
+
+
+class Groups:
+    """Iterates over groups of `size` batches, each joined along the first dimension.
+
+    Batches may differ in their number of rows. `keeps_rest`: the last group may be smaller.
+    """
+
+    def __init__(self, batches: Iterator[Any], size: int, keeps_rest: bool) -> None:
+        self._batches, self._size, self._keeps_rest = batches, size, keeps_rest
+
+    def __iter__(self) -> "Groups":
+        return self
+
+    def __len__(self) -> int:
+        return groups_in(len(cast(Sized, self._batches)), self._size, self._keeps_rest)
+
+    def __next__(self) -> Any:
+        group = []
+        for batch in self._batches:
+            group.append(batch)
+            if len(group) == self._size:
+                break
+        if not group or (len(group) < self._size and not self._keeps_rest):
+            raise StopIteration
+        return joined(group)
+
+
+def groups_in(batches: int, size: int, keeps_rest: bool) -> int:
+    """How many groups of `size` there are."""
+    whole, rest = divmod(batches, size)
+    return whole + (1 if rest and keeps_rest else 0)
+
+
+def joined(batches: list[Any]) -> Any:
+    """One structure, each tensor of which has the rows of all: of the first what is no tensor."""
+    if len(batches) == 1:
+        return batches[0]
+    leaves: list[list[torch.Tensor]] = [[] for _ in batches]
+    nodes = [flatten(batch, tensors) for batch, tensors in zip(batches, leaves, strict=True)]
+    rows = [
+        torch.cat([torch.atleast_1d(part) for part in parts]) for parts in zip(*leaves, strict=True)
+    ]
+    return unflatten(nodes[0], iter(rows))

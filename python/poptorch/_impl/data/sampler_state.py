@@ -1,0 +1,104 @@
+"""What a sampler would draw next: the state of it and of the samplers that it holds, as plain data.
+
+A sampler with `state_dict()` and `load_state_dict()` tells it itself. Of others it is the random
+generators among its attributes and, where the class is not torch's, its attributes that are numbers
+or texts.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import torch.utils.data
+from poptorch._impl.data import host_rng
+from poptorch_core import Error
+
+States = dict[str, dict[str, Any]]
+_SAMPLERS = ("sampler", "batch_sampler", "_batches")  # attributes that are, of whatever class
+
+
+def is_torchs(sampler: Any) -> bool:
+    """Whether it, and what it holds, draws all of a pass when the pass begins, as torch's do."""
+    return all(
+        type(part).__module__.startswith(("torch.utils.data", "poptorch."))
+        or isinstance(part, (range, list, tuple))
+        for _, part in _parts(sampler)
+    )
+
+
+def states(sampler: Any) -> States:
+    """The states by place: "" for the sampler, "sampler.batches" for what its attributes hold."""
+    return {place: _state(part) for place, part in _parts(sampler)}
+
+
+def iterator_in(sampler: Any) -> Any:
+    """The sampler, or what it holds, that can be gone through once only; None without."""
+    return next((part for _, part in _parts(sampler) if hasattr(part, "__next__")), None)
+
+
+def name_of(sampler: Any) -> str:
+    """The class of the innermost: what a user has made."""
+    return type([part for _, part in _parts(sampler)][-1]).__name__
+
+
+def check(sampler: Any, states: States) -> None:
+    """Raises poptorch.Error where the states are of samplers with other attributes."""
+    parts = dict(_parts(sampler))
+    for place, state in states.items():
+        part = parts.get(place)
+        if part is None or state["class"] != type(part).__name__:
+            got = "none" if part is None else f"a {type(part).__name__}"
+            raise Error(
+                f"[data] the loader had a {state['class']} as sampler{place and ' ' + place} when "
+                f"its state was saved, and has {got}. Make it as it was."
+            )
+
+
+def restore(sampler: Any, states: States) -> None:
+    """Gives the samplers their states."""
+    parts = dict(_parts(sampler))
+    for place, state in states.items():
+        part = parts[place]
+        if state["own"] is not None:
+            part.load_state_dict(copy.deepcopy(state["own"]))
+        for name, value in state["values"].items():
+            setattr(part, name, value)
+        for name, value in state["generators"].items():
+            host_rng.restore_to(vars(part)[name], value)
+
+
+def _state(sampler: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "class": type(sampler).__name__, "own": None, "values": {}, "generators": {},
+    }  # fmt: skip
+    if _tells_its_state(sampler):
+        found["own"] = copy.deepcopy(sampler.state_dict())
+        return found
+    for name, value in getattr(sampler, "__dict__", {}).items():
+        generator = host_rng.state_of(value)
+        if generator is not None:
+            found["generators"][name] = generator
+        elif type(value) in (bool, int, float, str) and not is_torchs(sampler):
+            found["values"][name] = value
+    return found
+
+
+def _parts(sampler: Any) -> Iterator[tuple[str, Any]]:
+    """The sampler and those among its attributes, by place; each once."""
+    waiting, seen = [("", sampler)], set()
+    while waiting:
+        place, part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield place, part
+        if _tells_its_state(part):
+            continue
+        for name, value in getattr(part, "__dict__", {}).items():
+            held = isinstance(value, torch.utils.data.Sampler) or name in _SAMPLERS
+            if held or _tells_its_state(value):
+                waiting.append((f"{place}.{name}".lstrip("."), value))
+
+
+def _tells_its_state(value: Any) -> bool:
+    return all(callable(getattr(value, name, None)) for name in ("state_dict", "load_state_dict"))

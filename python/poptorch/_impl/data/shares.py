@@ -1,0 +1,178 @@
+"""The part of a data set that one of several processes has.
+
+Shuffling is global: every process draws the same permutation of the whole, so that the parts of an
+epoch do not overlap. It lies in shared memory: workers that live from epoch to epoch see the new
+one.
+"""
+
+from typing import Any
+
+import torch
+import torch.utils.data
+from poptorch import enums
+from poptorch._impl.options import core_table
+from poptorch_core import Error
+
+
+def groups_of_replicas(options: Any) -> int:
+    """Of one process: those that have rows of their own, L/g."""
+    return core_table.execution_of(options).input_groups
+
+
+def micro_batches(options: Any) -> int:
+    """Micro-batches of one step of one process: D·A·(L/g)."""
+    return core_table.execution_of(options).input_factor
+
+
+def check_groups_lie_within(options: Any) -> None:
+    """Raises poptorch.Error where replicas of several processes would share rows in one process."""
+    apart = options.input_cgt == enums.CommGroupType.Orthogonal and options.input_group_size > 1
+    if options.Distributed.numProcesses > 1 and apart:
+        raise Error(
+            f"[data] inputReplicaGrouping({options.input_group_size}, CommGroupType.Orthogonal) in "
+            f"{options.Distributed.numProcesses} processes: in one, replicas that share rows would "
+            "lie in several of these, so that rows by replica are not those of one process. Use "
+            "CommGroupType.Consecutive, or give each process its rows."
+        )
+
+
+class Share(torch.utils.data.Dataset):
+    """The elements of one process.
+
+    processes: how many there are, or what else must be the same of a loader that goes on at a
+    position. Subclasses say which element of the order is at an index.
+    """
+
+    processes: Any
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._random: torch.Tensor | None = None  # the state of the generator
+        self._epoch = 0
+        self._order: torch.Tensor | None = None
+
+    def shuffle_globally(self, seed: int) -> None:
+        """From here on, every epoch has an order of its own."""
+        self._random = torch.Generator().manual_seed(seed).get_state()
+        self._order = torch.arange(len(self._dataset)).share_memory_()
+
+    def next_epoch(self) -> None:
+        """Draws its order."""
+        if self._order is None or self._random is None:
+            return
+        generator = torch.Generator()
+        generator.set_state(self._random)
+        order = torch.randperm(len(self._dataset), generator=generator)
+        self._random = generator.get_state()
+        self._order.copy_(self._turned(order))
+        self._epoch += 1
+
+    def _turned(self, order: torch.Tensor) -> torch.Tensor:
+        return order
+
+    def state(self) -> dict[str, Any]:
+        """What the next epoch depends on."""
+        return {"random": self._random, "epoch": self._epoch}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """The next epoch is that of a state()."""
+        self._random, self._epoch = state["random"], state["epoch"]
+
+    def _position(self, index: int) -> int:
+        raise NotImplementedError
+
+    def __getitem__(self, index: int) -> Any:
+        position = self._position(index)
+        return self._dataset[position if self._order is None else int(self._order[position])]
+
+
+class ContiguousShare(Share):
+    """Elements that follow each other.
+
+    step: rows of a step of one process. drop_last: every process has the same whole number of
+    steps; otherwise all elements are shared out, one more to the first processes. Shuffled epochs
+    by turns begin behind what the division leaves over, and at the beginning. Raises poptorch.Error
+    where there is no step for each.
+    """
+
+    def __init__(self, dataset: Any, options: Any, step: int, drop_last: bool) -> None:
+        super().__init__(dataset)
+        index = options.Distributed.processId
+        count = self.processes = options.Distributed.numProcesses
+        total = len(dataset)
+        each, more = divmod(total, count)
+        if drop_last:
+            each, more = total // (step * count) * step, 0
+        if each == 0:
+            raise Error(
+                f"[data] {total} elements are too few for {count} processes with {step} a step: "
+                f"one has no share. Give at least {step * count if drop_last else count}, or use "
+                "smaller batches."
+            )
+        self._length = each + (index < more)
+        self._start = index * each + min(index, more)
+        self._left_over = total % each if drop_last else 0
+
+    def _turned(self, order: torch.Tensor) -> torch.Tensor:
+        return order if self._epoch % 2 else order.roll(-self._left_over)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _position(self, index: int) -> int:
+        return self._start + index
+
+
+class ReplicaShare(Share):
+    """Of every step of all processes, the rows of this one's replicas: each replica has those that
+    it would have in one process with all of them.
+
+    batch: rows of a micro-batch. drop_last: without it, the data must fill the last step. Raises
+    poptorch.Error where it does not, where there is no step, or by check_groups_lie_within.
+    """
+
+    def __init__(self, dataset: Any, options: Any, batch: int, drop_last: bool) -> None:
+        super().__init__(dataset)
+        check_groups_lie_within(options)
+        self.processes = "by_replica"
+        self._index, self._count = options.Distributed.processId, options.Distributed.numProcesses
+        self._block = batch * groups_of_replicas(options)
+        self._step = batch * micro_batches(options)
+        total, everybody = len(dataset), self._step * self._count
+        steps, rest = divmod(total, everybody)
+        if steps == 0 or (rest and not drop_last):
+            raise Error(
+                f"[data] auto_distributed_partitioning='by_replica': {total} elements are "
+                f"{'fewer than' if steps == 0 else 'no multiple of'} the {everybody} of a step of "
+                f"all {self._count} processes. Use "
+                f"{'smaller batches' if steps == 0 else 'drop_last=True'} or another number of "
+                "elements."
+            )
+        self.step_of_all, self.elements = everybody, total
+        self._length = steps * self._step
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _position(self, index: int) -> int:
+        block, row = divmod(index, self._block)
+        return (block * self._count + self._index) * self._block + row
+
+
+def replica_rows(rows: int, options: Any, process: int, count: int) -> torch.Tensor:
+    """Which rows of a global batch are those of a process's replicas.
+
+    rows: of a step of all `count` processes, in blocks of one row or more for every group of
+    replicas. Raises poptorch.Error for a number that cannot be shared, or by
+    check_groups_lie_within.
+    """
+    check_groups_lie_within(options)
+    parts = micro_batches(options) * count
+    if rows == 0 or rows % parts:
+        raise Error(
+            f"[data] a batch of {rows} rows cannot be shared by {count} processes: a step has "
+            f"{parts} micro-batches (device iterations, accumulation and replicas of all). Give a "
+            "multiple of these."
+        )
+    block = rows // parts * groups_of_replicas(options)
+    return torch.arange(rows).reshape(-1, count, block)[:, process].reshape(-1)

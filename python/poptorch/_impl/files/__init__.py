@@ -1,0 +1,1 @@
+"""Files: compiled executables, pickled models, checkpoints, and safe private folders."""

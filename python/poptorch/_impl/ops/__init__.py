@@ -1,0 +1,1 @@
+"""The functions of poptorch.ops that are more than one call of the native module."""

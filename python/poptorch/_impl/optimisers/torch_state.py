@@ -1,0 +1,183 @@
+"""State of torch.optim optimisers: in torch's own `optimizer.state` whenever it is on the host.
+
+The device's state comes into state_dict() and, when the wrapper lets the optimiser go, into
+`optimizer.state`; what is there when a wrapper compiles, or is loaded later, goes to the device.
+
+Torch rounds what it loads to the weight's dtype, but for entries of no weight: with half weights, a
+state_dict() has the device's moments in such an entry as well, so that none of their bits is lost.
+"""
+
+import weakref
+from functools import partial
+from typing import Any
+
+import torch
+from poptorch._impl.optimisers.device_state import (
+    PREFIXES,
+    Record,
+    device_steps,
+    steps_in,
+    with_steps,
+)
+from poptorch._impl.wrapper.compiled_model import Compiled, existing
+from poptorch._impl.wrapper.state import Wrapper, wrapper_state
+
+_MOMENTS = {name for names in PREFIXES.values() for name in names}
+_HOOKED = "_ipu_hooks"
+_UNROUNDED = "ipu_moments"  # among the entries of `state`: {index of the weight: {name: moment}}
+
+
+def bind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
+    """The optimiser runs on the device of `wrapper` from here on.
+
+    Where its state does not fit the model, that raises, and the optimiser is as before.
+    """
+    record = Record.of(optimizer)
+    before = dict(vars(record))
+    try:
+        if _is_torchs(optimizer):
+            _take_from_host(optimizer, record, wrapper)
+            if _HOOKED not in optimizer.__dict__:
+                optimizer.__dict__[_HOOKED] = (
+                    optimizer.register_state_dict_pre_hook(_before_state_dict),
+                    optimizer.register_state_dict_post_hook(_after_state_dict),
+                    optimizer.register_load_state_dict_post_hook(_after_load_state_dict),
+                )
+                optimizer.__dict__["__getstate__"] = partial(_pickled, weakref.ref(optimizer))
+        record.bind(wrapper)
+    except BaseException:
+        vars(record).update(before)
+        raise
+
+
+def unbind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
+    """The device is about to go, or to another optimiser: its state comes to the host."""
+    record = Record.of(optimizer)
+    record.unbind(wrapper)
+    if _is_torchs(optimizer):
+        _bring_to_host(optimizer, record, wrapper)
+
+
+def _is_torchs(optimizer: torch.optim.Optimizer) -> bool:
+    return not hasattr(optimizer, "variable_attrs")
+
+
+def _before_state_dict(optimizer: torch.optim.Optimizer) -> None:
+    record = Record.of(optimizer)
+    record.refresh()
+    if record.wrapper is not None:
+        _bring_to_host(optimizer, record, record.wrapper)
+
+
+def _pickled(reference: weakref.ref) -> dict:
+    """What pickles and copies of the optimiser hold: for these, torch has no hook."""
+    optimizer = reference()
+    assert optimizer is not None
+    _before_state_dict(optimizer)
+    kind: Any = type(optimizer)
+    return kind.__getstate__(optimizer)
+
+
+def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> None:
+    unrounded = {}
+    for index, parameter in enumerate(_weights(optimizer)):
+        entry = optimizer.state.get(parameter, {})
+        wider = {n: entry[n] for n in _MOMENTS & entry.keys() if _is_wider(entry[n], parameter)}
+        if wider:
+            unrounded[index] = wider
+    if unrounded:
+        state_dict["state"][_UNROUNDED] = unrounded
+
+
+def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
+    """After a load_state_dict. Moments that have changed since stay as they are."""
+    state: dict = optimizer.state  # by parameter, and one entry of ours
+    unrounded = state.pop(_UNROUNDED, {})
+    for index, parameter in enumerate(_weights(optimizer)):
+        entry = optimizer.state.get(parameter, {})
+        for name, moment in unrounded.get(index, {}).items():
+            if name in entry and torch.equal(moment.to(entry[name].dtype), entry[name]):
+                entry[name] = moment.clone()
+
+
+def _weights(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """All parameters, in the order of the indices of a state_dict."""
+    return [tensor for group in optimizer.param_groups for tensor in group["params"]]
+
+
+def _is_wider(moment: torch.Tensor | None, parameter: torch.Tensor) -> bool:
+    return moment is not None and moment.element_size() > parameter.element_size()
+
+
+def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
+    _restore_unrounded(optimizer)
+    record = Record.of(optimizer)
+    wrapper = record.wrapper
+    if wrapper is not None and record.compiled is not None:
+        record.refresh()
+        _take_from_host(optimizer, record, wrapper)
+        if record.loaded:
+            record.upload()
+        wrapper.setOptimizer(optimizer)
+
+
+def steps(optimizer: torch.optim.Optimizer, compiled: Compiled) -> int:
+    """Updates so far."""
+    record = Record.of(optimizer)
+    record.refresh()
+    return steps_in(record.state or {}, record.steps_before + device_steps(compiled))
+
+
+def start_at(optimizer: torch.optim.Optimizer, steps: int) -> None:
+    """The device that is to run the optimiser comes with its state, after so many updates."""
+    Record.of(optimizer).steps_before = steps
+
+
+def _parameters(
+    optimizer: torch.optim.Optimizer, wrapper: Wrapper
+) -> list[tuple[str, torch.Tensor]]:
+    """Name and tensor of the model's parameters that the optimiser updates."""
+    held = {id(tensor) for tensor in _weights(optimizer)}
+    model = wrapper_state(wrapper).wrapped.trained_model
+    return [item for item in model.named_parameters() if id(item[1]) in held]
+
+
+def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper) -> None:
+    compiled = wrapper_state(wrapper).compiled
+    if compiled is None:  # another thread's destroy() has brought it
+        return
+    state, kind = record.state or {}, compiled.trained_spec["kind"]
+    steps = steps_in(state, record.steps_before + device_steps(compiled))
+    if steps == 0:  # torch makes state in the first step
+        return
+    for name, parameter in _parameters(optimizer, wrapper):
+        entry = {
+            what: state[prefix + name]
+            for what, prefix in PREFIXES[kind].items()
+            if prefix + name in state
+        }
+        if entry:
+            if kind != "sgd":
+                entry["step"] = torch.tensor(float(steps))
+            optimizer.state[parameter] = entry
+
+
+def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper) -> None:
+    _restore_unrounded(optimizer)
+    compiled = existing(wrapper_state(wrapper).compiled)
+    kind, held = compiled.trained_spec["kind"], record.state or {}
+    found, steps = {}, torch.tensor(0.0)
+    for name, parameter in _parameters(optimizer, wrapper):
+        entry = optimizer.state.get(parameter, {})
+        for what, prefix in PREFIXES[kind].items():
+            if entry.get(what) is not None:
+                found[prefix + name] = entry[what].detach().clone()
+                # One count for all; SGD only asks whether there was a step.
+                steps = torch.as_tensor(entry.get("step", 1))
+            elif prefix + name in held:  # of steps that the state which was loaded has not seen
+                found[prefix + name] = torch.zeros_like(held[prefix + name])
+    if found:
+        with_steps(found, compiled, steps)
+        record.steps_before = int(steps) - device_steps(compiled)
+        record.state = {**held, **found}
+        record.loaded = True

@@ -1,0 +1,87 @@
+"""The optimiser of a wrapper: described for the compiler, and its changes sent to the device."""
+
+import torch
+from poptorch._impl.optimisers import description, popart_log, torch_state
+from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.options.definitions import set_running_mean
+from poptorch._impl.options.stored_values import state_of
+from poptorch._impl.wrapper.compiled_model import Compiled
+from poptorch._impl.wrapper.state import Wrapper, wrapper_state
+from poptorch.enums import MeanReductionStrategy, ReductionType
+from poptorch.options import Options
+
+
+def described(optimizer: torch.optim.Optimizer, model: torch.nn.Module, options: Options) -> dict:
+    """See optimisers.describe; with what the options say of gradients."""
+    spec = description.describe(optimizer, model)
+    training = options.Training
+    spec["automatic_loss_scaling"] = training.auto_loss_scaling
+    is_mean = training.accumulation_and_replication_reduction_type == ReductionType.Mean
+    asked = training.meanAccumulationAndReplicationReductionStrategy
+    spec["running_mean"] = is_mean and (
+        asked == MeanReductionStrategy.Running or description.needs_running_mean(optimizer)
+    )
+    return spec
+
+
+def with_needs(options: Options, spec: dict) -> Options:
+    """The options, frozen; where the optimiser needs a running mean, a copy that says so."""
+    strategy = options.Training.meanAccumulationAndReplicationReductionStrategy
+    if not spec["running_mean"] or strategy == MeanReductionStrategy.Running:
+        return options
+    options = options.clone()
+    set_running_mean(options.Training)
+    state_of(options).freeze()
+    return options
+
+
+def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
+    """Tells torch's schedulers, which warn otherwise, that there are steps before theirs."""
+    vars(optimizer)["_opt_called"] = True
+
+
+def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimizer) -> None:
+    """The device goes on with the values, and the state, of `optimizer`.
+
+    Raises poptorch.Error where a constant attribute, the structure or the state does not fit; then
+    it goes on as before.
+    """
+    state, watch = wrapper_state(wrapper), compiled.optimiser
+    former = state.optimizer
+    assert former is not None
+    assert watch is not None
+    model = state.wrapped.trained_model
+    spec, former_spec = described(optimizer, model, compiled.options), watch.spec
+    write_changes(compiled, former_spec, spec)
+    popart_log.tell(optimizer, spec)
+    if description.rescaled(former_spec, spec):
+        Record.of(former).known_at = None
+    mark_as_stepped(optimizer)
+    watch.look_for_new_names(optimizer)
+    if optimizer is former:
+        watch.take(optimizer, spec)
+        return
+    torch_state.unbind(former, wrapper)
+    try:
+        watch.take(optimizer, spec)
+        torch_state.bind(optimizer, wrapper)
+    except BaseException:
+        write_changes(compiled, spec, former_spec)
+        watch.take(former, former_spec)
+        torch_state.bind(former, wrapper)
+        raise
+
+
+def write_changes(compiled: Compiled, before: dict, after: dict) -> None:
+    """The device, which has the values of the description `before`, gets those of `after`.
+
+    Raises poptorch.Error where a constant or the structure differs.
+    """
+    executable = compiled.executable
+    held = {name for name, _, _, _ in executable.states()}
+    for slot, value in description.changes(before, after).items():
+        if slot in held:  # a dampening without momentum has no slot
+            executable.write_state(slot, torch.tensor(value, dtype=torch.float64))
+    for slot, factor in description.rescaled(before, after).items():
+        if slot in held:
+            executable.write_state(slot, executable.read_state(slot) * factor)

@@ -1,0 +1,1 @@
+"""Where a model runs: blocks, execution strategies, the placement policy and the planner."""

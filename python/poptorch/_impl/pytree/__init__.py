@@ -1,0 +1,1 @@
+"""Nested arguments and results: flattened into tensors, rebuilt, and written as JSON."""

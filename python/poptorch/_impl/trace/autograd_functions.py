@@ -1,0 +1,137 @@
+"""torch.autograd.Function in a trace: forward and the user's own backward become graphs.
+
+Backward is traced at once, on symbolic gradients. It may use what forward saved, in any way that
+the context object offers, and nothing else of forward.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from poptorch._impl.inspection.source_lines import user_location
+from poptorch_core import _torch, errors
+
+
+class _Context:
+    """Stands for torch's `ctx`. Attributes that the user sets are kept as they are."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.saved_tensors: tuple[torch.Tensor | None, ...] = ()
+        self._not_differentiable: set[int] = set()
+        self._materialises = True
+
+    def save_for_backward(self, *tensors: torch.Tensor | None) -> None:
+        self.saved_tensors = tensors
+
+    def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
+        """For forward-mode derivatives, which do not exist here."""
+
+    def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
+        self._not_differentiable.update(id(tensor) for tensor in tensors)
+
+    def mark_dirty(self, *tensors: torch.Tensor) -> None:
+        raise errors.while_tracing(
+            "[autograd.Function] mark_dirty is not supported: forward must not write its "
+            "arguments. Return the new value instead."
+        )
+
+    def set_materialize_grads(self, value: bool) -> None:
+        self._materialises = value
+
+    def is_differentiable(self, tensor: torch.Tensor) -> bool:
+        return id(tensor) not in self._not_differentiable
+
+    def shown(self, gradients: Sequence[Any], differentiable: Sequence[bool], name: str) -> list:
+        """The gradients as backward is to see them: None only where none is asked to be zero."""
+        if self._materialises:
+            return list(gradients)
+        followed = [g is not None and d for g, d in zip(gradients, differentiable, strict=True)]
+        if sum(followed) > 1:
+            raise errors.while_tracing(
+                f"[autograd.Function] '{name}' calls set_materialize_grads(False) and has several "
+                "outputs that may have a gradient, which is not supported: backward is recorded "
+                "before it is known which of them have one. Leave the call out, so that backward "
+                "gets zeros for the others, or tell with ctx.mark_non_differentiable which have "
+                f"none ({user_location()})."
+            )
+        return [g if follows else None for g, follows in zip(gradients, followed, strict=True)]
+
+
+def apply_method(training: bool) -> classmethod:
+    """What replaces torch.autograd.Function.apply while a model is traced."""
+    plain = vars(torch.autograd.Function)["apply"].__func__
+
+    def apply(cls, *arguments):
+        # Without gradients, and inside another function's own rules, backward does not matter.
+        if not training or not torch.is_grad_enabled() or not _torch.is_tracing():
+            return plain(cls, *arguments)
+        if _torch.in_function():
+            return plain(cls, *arguments)
+        return _record(cls, arguments)
+
+    return classmethod(apply)
+
+
+def _record(cls, arguments: Sequence[Any]):
+    places = [i for i, value in enumerate(arguments) if isinstance(value, torch.Tensor)]
+    stand_ins = _torch.begin_function(cls.__name__, [arguments[i] for i in places])
+    try:
+        return _record_begun(cls, arguments, places, stand_ins)
+    except BaseException:  # the model may catch it
+        _torch.abandon_function()
+        raise
+
+
+def _record_begun(cls, arguments: Sequence[Any], places: list[int], stand_ins: list):
+    inside = list(arguments)
+    for place, stand_in in zip(places, stand_ins, strict=True):
+        inside[place] = stand_in
+    needs_grad = tuple(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments)
+    context = _Context(needs_grad)
+    with torch.no_grad():
+        returned = _run_forward(cls, context, inside)
+        outputs = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        _check_outputs(cls, outputs)
+        differentiable = [context.is_differentiable(output) for output in outputs]
+        seeds = context.shown(_torch.begin_backward(outputs), differentiable, cls.__qualname__)
+        gradients = _run_backward(cls, context, seeds, len(arguments))
+    floating = [i for i in places if arguments[i].is_floating_point()]
+    results = _torch.end_function([gradients[i] for i in floating])
+    for result, follows in zip(results, differentiable, strict=True):
+        if not follows:
+            result.requires_grad_(False)
+    return tuple(results) if isinstance(returned, (tuple, list)) else results[0]
+
+
+def _run_forward(cls, context: _Context, arguments: Sequence[Any]):
+    if cls.setup_context is torch.autograd.Function.setup_context:
+        return cls.forward(context, *arguments)
+    returned = cls.forward(*arguments)
+    cls.setup_context(context, tuple(arguments), returned)
+    return returned
+
+
+def _run_backward(cls, context: _Context, seeds: list, count: int) -> list:
+    """The gradients of all arguments; None for those that have none."""
+    backward = cls.backward
+    if backward is torch.autograd.Function.backward:
+        backward = cls.vjp
+    returned = backward(context, *seeds)
+    gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    if len(gradients) < count or any(g is not None for g in gradients[count:]):
+        raise errors.while_tracing(
+            f"[autograd.Function] backward of '{cls.__qualname__}' returned {len(gradients)} "
+            f"gradients, but its forward takes {count} arguments. Return one per argument, None "
+            "where there is none."
+        )
+    return gradients[:count]
+
+
+def _check_outputs(cls, outputs: list) -> None:
+    for output in outputs:
+        if not isinstance(output, torch.Tensor):
+            raise errors.while_tracing(
+                f"[autograd.Function] forward of '{cls.__qualname__}' returned a "
+                f"{type(output).__name__}, which is not supported in training. Return tensors."
+            )

@@ -1,0 +1,52 @@
+"""What of Python's and torch's own means cannot be followed in a trace, refused by name."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from poptorch._impl.inspection.source_lines import user_location
+from poptorch_core import _torch, errors
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+def replacements() -> Iterator[tuple[Any, str, Callable]]:
+    """(holder, name, stand-in) of each."""
+    yield TorchDispatchMode, "__enter__", _enter_mode
+    yield TorchDispatchMode, "__exit__", lambda *_: None
+    yield torch.nn.CrossMapLRN2d, "forward", _refuse_old_norm
+    yield torch.Tensor, "__reduce_ex__", _with_memory(torch.Tensor.__reduce_ex__)
+
+
+def _enter_mode(mode: TorchDispatchMode) -> TorchDispatchMode:
+    """The trace goes on without the mode, whose own __enter__ may have more to undo."""
+    text = (
+        f"[{type(mode).__name__}] is a TorchDispatchMode that begins inside forward "
+        f"({user_location()}). It would see no op there, as each becomes one of the graph before. "
+        "Use a TorchFunctionMode, which sees the calls of torch's functions, or poptorch.explain, "
+        "which lists the ops."
+    )
+    if mode.is_infra_mode():  # what stands within does nothing without it
+        raise errors.while_tracing(text)
+    torch.ops.poptorch.refuse(type(mode).__name__, text)
+    return mode
+
+
+def _refuse_old_norm(*_: Any) -> None:
+    raise errors.while_tracing(
+        f"[CrossMapLRN2d] is not supported ({user_location()}): it resizes memory, and its "
+        "backward is not the gradient of its forward. Use nn.LocalResponseNorm of the same size, "
+        "alpha, beta and k."
+    )
+
+
+def _with_memory(plain: Callable) -> Callable:
+    def reduce(tensor: torch.Tensor, protocol: Any) -> Any:
+        if not _torch.is_traced(tensor):
+            return plain(tensor, protocol)
+        raise errors.while_tracing(
+            f"[tracer] copy.copy or pickle takes the memory of a tensor of shape "
+            f"{list(tensor.shape)} that forward made ({user_location()}), which has none while the "
+            "model is traced. Use tensor.clone(), or tensor.detach() for another handle."
+        )
+
+    return reduce

@@ -1,0 +1,326 @@
+"""Prepares torch and the user's model for a trace, and undoes it afterwards.
+
+The capture itself is native (poptorch_cpp/frontends/torch). What stands here needs Python: module
+paths, buffers that forward replaces, autograd.Function, switches of torch that lead to paths which
+cannot be traced.
+"""
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+import torch.utils.checkpoint
+from poptorch._impl.inspection.source_lines import OWN_FILES, user_location
+from poptorch._impl.options.core_table import Line
+from poptorch._impl.trace import autograd_functions, closures, gradient_hooks, torch_errors
+from poptorch._impl.trace.patches import (
+    forward_ad,
+    gradients,
+    higher_order,
+    layers,
+    python_functions,
+    quantisation,
+    refusals,
+)
+from poptorch_core import Error, _torch, errors
+from torch.utils import _python_dispatch as python_dispatch
+
+# What a trace changes of torch is there for all threads.
+_one_trace = threading.RLock()
+
+
+def compile(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    lines: Sequence[Line],
+    host: dict[str, Any],
+    *,
+    location_excludes: Sequence[str] = (),
+    module_scopes: bool = True,
+    progress: Callable[[int, int, str], None] | None = None,
+    held_by: Mapping[int, torch.Tensor] | None = None,
+    broadcast_buffers: bool = False,
+    input_names: Sequence[str] = (),
+) -> _torch.Executable:
+    """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
+    with torch_errors.as_torch_has_them():
+        return _torch.compile(
+            _prepared(call, model, module_scopes, _is_training(lines)),
+            list(inputs),
+            named_tensors(model, held_by or {}),
+            lines,
+            host,
+            [*OWN_FILES, *location_excludes],
+            progress,
+            broadcast_buffers,
+            input_names,
+        )
+
+
+def profile(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module,
+    inputs: Sequence[torch.Tensor],
+    lines: Sequence[Line],
+) -> dict[str, Any]:
+    """What the parts of a model cost: see poptorch_core/_torch.pyi."""
+    prepared = _prepared(call, model, True, _is_training(lines))
+    return _torch.profile(prepared, list(inputs), named_tensors(model, {}), lines, OWN_FILES)
+
+
+def explain(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    *,
+    training: bool,
+) -> dict[str, Any]:
+    """What a trace uses: see poptorch_core/_torch.pyi."""
+    prepared = _prepared(call, model, True, training)
+    with torch_errors.as_torch_has_them():
+        return _torch.explain(prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES)
+
+
+def _is_training(lines: Sequence[Line]) -> bool:
+    return any(options.get("training") for keyword, _, options in lines if keyword == "execution")
+
+
+def trace(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    *,
+    training: bool = False,
+    locations: bool = False,
+) -> str:
+    """The traced form as text, without compiling it."""
+    prepared = _prepared(call, model, True, training)
+    return _torch.trace(
+        prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES, locations
+    )
+
+
+def named_tensors(
+    model: torch.nn.Module | None, held_by: Mapping[int, torch.Tensor]
+) -> list[tuple[str, torch.Tensor, bool, torch.Tensor | None]]:
+    """(path, tensor, is_buffer, holder) of all that is state; tied ones appear under each name.
+
+    held_by: by id of a tensor that stands for one replica's part, what holds all values.
+    """
+    if model is None:
+        return []
+    parameters = model.named_parameters(remove_duplicate=False)
+    # Sparse buffers are constants, like attributes.
+    buffers = [
+        (name, buffer)
+        for name, buffer in model.named_buffers(remove_duplicate=False)
+        if buffer.layout == torch.strided
+    ]
+    return [(n, t, False, held_by.get(id(t))) for n, t in parameters] + [
+        (n, t, True, None) for n, t in buffers
+    ]
+
+
+def _prepared(call, model, module_scopes: bool, training: bool):
+    def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        with _one_trace, contextlib.ExitStack() as stack:
+            if module_scopes and model is not None:
+                stack.enter_context(_module_scopes(model))
+            stack.enter_context(_traceable_torch(training))
+            stack.enter_context(python_functions.scripts_op_by_op(model))
+            stack.enter_context(gradient_hooks.recorded(model, training))
+            if model is not None:
+                quantisation.check(model)
+                stack.enter_context(_unchanged_members(model))
+                _torch.freeze(closures.constants_beside(model))
+            try:
+                return call(inputs)
+            except Error as error:
+                torch.ops.poptorch.end_trace(error.message)
+                raise
+
+    return run
+
+
+@contextlib.contextmanager
+def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
+    """Ops carry the path of the module whose forward made them."""
+    paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
+    hooks = torch.nn.modules.module
+
+    def enter(module, _):
+        if id(module) in paths:
+            _torch.push_scope(paths[id(module)])
+
+    def leave(module, *_):
+        if id(module) in paths:
+            _torch.pop_scope()
+
+    with contextlib.ExitStack() as stack:
+        # Not by handle, and twice: Ctrl-C may come before there is one, or during the first.
+        for _ in range(2):
+            stack.callback(_unregister, enter, leave)
+        hooks.register_module_forward_pre_hook(enter)
+        hooks.register_module_forward_hook(leave, always_call=True)
+        yield
+
+
+def _unregister(*functions: Callable) -> None:
+    """Takes functions out of torch's hooks of all modules."""
+    module = torch.nn.modules.module
+    for hooks in (module._global_forward_pre_hooks, module._global_forward_hooks):
+        for key in [key for key, hook in hooks.items() if hook in functions]:
+            module._global_forward_hooks_with_kwargs.pop(key, None)
+            module._global_forward_hooks_always_called.pop(key, None)
+            del hooks[key]
+
+
+@contextlib.contextmanager
+def _traceable_torch(training: bool) -> Iterator[None]:
+    """Switches torch away from what cannot be traced, and shows tensors without values."""
+    plain_text = torch._tensor_str._str
+
+    def text(tensor, *args, **kwargs):
+        if not _torch.is_traced(tensor):
+            return plain_text(tensor, *args, **kwargs)
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        return f"tensor(<unavailable>, size={shape}, dtype={dtype}, device='{tensor.device}')"
+
+    validates = torch.distributions.Distribution._validate_args
+    fast_attention = torch.backends.mha.get_fastpath_enabled()
+    with contextlib.ExitStack() as stack:
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast_attention)
+        torch.backends.mha.set_fastpath_enabled(False)
+        stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
+        torch.distributions.Distribution.set_default_validate_args(False)
+        if "torch._dynamo" in sys.modules:  # parts that torch.compile made run as they were
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        # Libraries ask this before they read values of masks.
+        stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
+        stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
+        for name in _HOST_CONSTRUCTORS:
+            constructor = _HostConstructor(name, (), {"plain": getattr(torch, name)})
+            stack.enter_context(mock.patch.object(torch, name, constructor))
+        stack.enter_context(python_dispatch._disable_current_modes())
+        replace = _here(torch.autograd.backward, _refuse_gradients)
+        stack.enter_context(mock.patch.object(torch.autograd, "backward", replace))
+        for holder, name, traced in (
+            *python_functions.replacements(),
+            *layers.replacements(),
+            *refusals.replacements(),
+            *higher_order.REPLACEMENTS,
+            *gradients.REPLACEMENTS,
+            *forward_ad.REPLACEMENTS,
+            *quantisation.REPLACEMENTS,
+        ):
+            chosen = _here(getattr(holder, name), traced)
+            stack.enter_context(mock.patch.object(holder, name, chosen))
+        # Recomputation is the compiler's affair; here a checkpoint is a plain call.
+        checkpoint = torch.utils.checkpoint
+        stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
+        name = "_checkpoint_without_reentrant_generator"
+        around = _here(getattr(checkpoint, name), _around_plain_call)
+        stack.enter_context(mock.patch.object(checkpoint, name, around))
+        apply = autograd_functions.apply_method(training)
+        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
+        yield
+
+
+def _here(plain: Callable, traced: Callable) -> Callable:
+    """`traced` in the thread that traces, `plain` in those that do something else meanwhile."""
+
+    def chosen(*arguments, **keywords):
+        return (traced if _torch.is_tracing() else plain)(*arguments, **keywords)
+
+    return chosen
+
+
+_HOST_CONSTRUCTORS = [
+    f"{kind}Tensor" for kind in "Float Double Half BFloat16 Byte Char Short Int Long Bool".split()
+]
+
+
+class _HostConstructor(type):
+    """torch.LongTensor and its like: they make host tensors, in a trace too."""
+
+    plain: type
+
+    def __call__(cls, *args: Any) -> torch.Tensor:
+        return _torch.call_untraced(cls.plain, *args)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, cls.plain)
+
+
+class _PlainCall:
+    """Stands for torch's reentrant checkpoint."""
+
+    @staticmethod
+    def apply(function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
+        return function(*args)
+
+
+def _around_plain_call(*_: Any, **__: Any) -> Iterator[None]:
+    """Stands for what torch's other checkpoint does before and after the call."""
+    yield
+
+
+def _refuse_gradients(*_, **__):
+    raise errors.while_tracing(
+        f"[tracer] backward() inside forward is not supported ({user_location()}). Return the "
+        "loss, and the training step adds the backward pass; torch.autograd.grad gives gradients "
+        "that forward itself needs."
+    )
+
+
+@contextlib.contextmanager
+def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
+    """Restores parameters and buffers that forward replaced, and raises the error for it."""
+    members = [
+        (kind, members, dict(members), _keeps_own_buffers(module))
+        for module in model.modules()
+        for kind, members in (("Buffer", module._buffers), ("Parameter", module._parameters))
+        if isinstance(members, dict)  # a script module's cannot be replaced
+    ]
+    try:
+        yield
+    except BaseException:
+        for _, now, before, _ in members:
+            _restore(now, before)
+        raise
+    problems = []
+    for kind, now, before, exempt in members:
+        changed = [name for name in before if now.get(name) is not before[name]]
+        if not exempt:
+            problems += [_problem(kind, name, now) for name in changed]
+        _restore(now, before)
+    if problems:
+        raise Error(problems[0])
+
+
+def _keeps_own_buffers(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.modules.batchnorm._NormBase)
+
+
+def _restore(now: dict, before: dict) -> None:
+    if any(now.get(name) is not value for name, value in before.items()) or len(now) != len(before):
+        now.clear()
+        now.update(before)
+
+
+def _problem(kind: str, name: str, now: dict) -> str:
+    if name not in now:
+        return (
+            f"{kind} {name} is removed from the model when calling the forward method. "
+            f"Keep it, and leave it unused instead."
+        )
+    return (
+        f"{kind} {name} is reassigned within the model when calling the forward method. This is "
+        f"not supported. Consider using self.{name}.copy_(src) to copy data from a source tensor, "
+        "where src is the name of the source tensor."
+    )

@@ -1,0 +1,1 @@
+"""Weights and buffers: where the newest values are, their transfer, and groups of replicas."""

@@ -1,0 +1,100 @@
+"""Copies of weights and buffers between the model on the host and a compiled model's device."""
+
+from collections.abc import Callable
+
+from poptorch._impl.inspection import progress
+from poptorch._impl.weights.newest import Weights
+from poptorch._impl.wrapper.compiled_model import Compiled
+from poptorch._impl.wrapper.spec import Wrapped
+from poptorch._impl.wrapper.state import Wrapper, wrapper_state
+from poptorch._logging import logger
+from poptorch_core import Error
+
+
+def to_host(compiled: Compiled, weights: Weights, wrapper: Wrapper) -> None:
+    """Copies the device's parameters and buffers into the model's tensors, in place.
+
+    Raises what the device does where a fault has lost them.
+    """
+    device, version = compiled.device, weights.version
+    logger.info("Writing weights from IPU to host.")
+    with weights.fetched(), _bar("Weights to the host", compiled):
+        compiled.executable.weights_to_host()
+    if weights.newest is not wrapper:
+        # Inference takes what the host has got, whatever it had before.
+        if wrapper_state(wrapper).wrapped.training:
+            weights.version += 1
+            if device.weights_seen == version:
+                device.weights_seen = weights.version
+    elif weights.version == version:  # else another thread's step has made newer ones
+        weights.newest = None
+
+
+def to_device(compiled: Compiled, weights: Weights) -> None:
+    """Copies the model's tensors to the device. No other device has newer ones from here on.
+
+    Within catch_up() the others are as they are.
+    """
+    device, version = compiled.device, compiled.device.catches_up_with
+    if version is None:
+        weights.newest = None
+    logger.info("Writing weights from host to IPU memory.")
+    with _bar("Weights to the device", compiled):
+        compiled.executable.weights_to_device()
+    if version is None:
+        weights.version += 1
+        version = weights.version
+    device.weights_seen = version
+    weights.host_is_known()
+
+
+def _bar(title: str, compiled: Compiled):
+    """Of the copy of all weights."""
+
+    def size() -> int:
+        return compiled.state_bytes({"parameter", "buffer"})
+
+    return progress.of_bytes(title, size, compiled.options)
+
+
+def catch_up(compiled: Compiled, weights: Weights, upload: Callable[[], None] | None) -> None:
+    """Brings the host's weights, once it has the newest, by what uploads them, if that is given."""
+    weights.sync_host()
+    logger.debug("Implicit copyWeightsToDevice()")
+    compiled.device.catches_up_with = weights.version
+    try:
+        if upload is None:
+            to_device(compiled, weights)
+        else:
+            upload()
+    finally:
+        compiled.device.catches_up_with = None
+
+
+def take_newest(
+    compiled: Compiled, weights: Weights, upload: Callable[[], None] | None = None
+) -> None:
+    """Brings weights that another device, or the host, has: see catch_up."""
+    if compiled.device.weights_seen != weights.version:
+        catch_up(compiled, weights, upload)
+
+
+def named_buffers_to_device(compiled: Compiled, wrapped: Wrapped) -> None:
+    """Raises poptorch.Error unless Options.updatableNamedBuffers names some."""
+    names = wrapped.options.updatable_named_buffers
+    if not names:
+        raise Error("[weights] no buffers to copy: name them with Options.updatableNamedBuffers().")
+    logger.info("Writing named buffers from host to IPU memory.")
+    compiled.executable.weights_to_device(names)
+
+
+def check_named_buffers(wrapped: Wrapped) -> None:
+    """Raises poptorch.Error unless Options.updatableNamedBuffers names buffers of the model."""
+    names = wrapped.options.updatable_named_buffers
+    known = {name for name, _ in wrapped.trained_model.named_buffers()}
+    for name in names:
+        if name not in known:
+            raise Error(
+                f"[weights] the model has no buffer {name}, only {sorted(known)}. "
+                "Correct Options.updatableNamedBuffers()."
+            )

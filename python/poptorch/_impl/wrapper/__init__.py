@@ -1,0 +1,1 @@
+"""The wrapper that trainingModel and inferenceModel return: its executor, compilations, calls."""

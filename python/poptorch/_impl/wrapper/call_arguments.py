@@ -1,0 +1,267 @@
+"""A call's arguments: bound to the model's signature, checked, split into tensors and constants."""
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from poptorch._impl.pytree.structures import (
+    CURE,
+    Node,
+    check_keys,
+    check_same,
+    flatten,
+    unflatten,
+    walk,
+)
+from poptorch._logging import logger, warn_once
+from poptorch_core import Error, _torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
+VAR_KEYWORD = inspect.Parameter.VAR_KEYWORD
+
+
+_NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
+_warned_of_types: set[torch.dtype] = set()  # once a process
+
+
+@dataclass
+class Arguments:
+    """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order.
+
+    The call gave `by_position` of the positional ones so, and left those out that are `left_out`.
+    """
+
+    positional: tuple[Node, ...]
+    keyword: dict[str, Node]
+    tensors: list[torch.Tensor]
+    by_position: int = 0
+    left_out: frozenset[str] = frozenset()
+
+    def nodes(self) -> list[Node]:
+        return [*self.positional, *self.keyword.values()]
+
+    def rebuild(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
+        """(args, kwargs) for the model with `tensors` in place of the call's own."""
+        positional = [unflatten(node, tensors) for node in self.positional]
+        return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
+
+    def as_called(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
+        """(args, kwargs) as the call has them, which hooks and decorators of forward tell apart."""
+        positional, keyword = self.rebuild(tensors)
+        behind = zip(self.positional, positional, strict=True)
+        by_name = {node.name: value for node, value in [*behind][self.by_position :]}
+        given = {k: value for k, value in {**by_name, **keyword}.items() if k not in self.left_out}
+        return positional[: self.by_position], given
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node of every level, tensors in the order of `tensors`."""
+        return walk(self.nodes())
+
+    def tensor_nodes(self) -> list[Node]:
+        """The node of every tensor, in the order of `tensors`."""
+        return [node for node in self.all_nodes() if node.kind == "tensor"]
+
+    def plain(self, positional: bool) -> list[tuple[torch.Size, torch.dtype]] | None:
+        """Shape and type of each positional argument, the tensors in front of what has a default;
+        None when there are others, and unless all were given by position."""
+        if not positional:
+            return None
+        nodes = self.nodes()
+        leading = nodes[: len(self.tensors)]
+        if any(node.kind != "tensor" for node in leading):
+            return None
+        return [(n.shape, n.dtype) for n in leading if n.shape is not None and n.dtype is not None]
+
+    def fitted(self, other: "Arguments") -> list[torch.Tensor]:
+        """The tensors of `other`, in the order of what was compiled for these arguments.
+
+        Raises poptorch.Error unless `other` may run that.
+        """
+        if len(self.positional) != len(other.positional):
+            raise Error(
+                "Number of positional arguments mismatch: expected "
+                f"{len(self.positional)} arguments but got {len(other.positional)}. {CURE}"
+            )
+        check_keys("the keyword arguments", tuple(self.keyword), tuple(other.keyword))
+        pairs = [*zip(self.positional, other.positional, strict=True)]
+        pairs += [(expected, other.keyword[name]) for name, expected in self.keyword.items()]
+        return [other.tensors[place] for pair in pairs for place in check_same(*pair)]
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    leaves: list[torch.Tensor] = []
+    flatten(value, leaves)
+    return leaves
+
+
+def _check_kind(node: Node) -> None:
+    """Raises poptorch.Error for arrays that look like tensors, but would be compiled in."""
+    if node.kind == "constant" and hasattr(node.type, "__array_interface__"):
+        raise Error(
+            f"[call] {node.name} is a {node.type.__module__}.{node.type.__name__}, not a tensor. "
+            "Pass torch.as_tensor(...) of it."
+        )
+
+
+UNINITIALISED = (
+    "has no shape yet: run the model once on the host, or initialise it, before it is wrapped"
+)
+
+
+def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
+    """Raises poptorch.Error unless the tensor has values that the device can be sent."""
+    if isinstance(tensor, UninitializedTensorMixin):
+        raise Error(f"[{where}] {name} {UNINITIALISED}.")
+    problem, cure = _torch.why_not_plain(tensor)
+    if problem:
+        cure = f"{cure} of it" if cure.startswith(".") else cure
+        raise Error(
+            f"[{where}] {name} {problem}, but a wrapped model takes plain tensors of the host. "
+            f"Pass {cure}."
+        )
+
+
+# A sparse buffer is no state of the device: its values are constants of the program.
+_OF_CONSTANTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
+
+
+def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
+    """Raises poptorch.Error unless all parameters and buffers can be a device's.
+
+    with_values: else those of device "meta", which have none, will do.
+    """
+    for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
+        for name, tensor in members():
+            if tensor.is_meta and not with_values:
+                continue
+            if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
+                check_host(f"{kind} {name}", tensor, "model")
+
+
+def check_initialised(model: torch.nn.Module) -> None:
+    """Raises poptorch.Error for parameters and buffers of lazy modules that have no shape."""
+    for members in (model.named_parameters, model.named_buffers):
+        for name, tensor in members():
+            if isinstance(tensor, UninitializedTensorMixin):
+                raise Error(f"[model] {name} {UNINITIALISED}.")
+
+
+class Signature:
+    """The parameters of a model's forward. Defaults are filled in, so that leaving one out and
+    passing its value are the same call."""
+
+    def __init__(self, forward) -> None:
+        try:
+            parameters = list(inspect.signature(forward).parameters.values())
+        except (TypeError, ValueError):  # built-in functions have none: anything goes
+            parameters = [
+                inspect.Parameter("args", VAR_POSITIONAL),
+                inspect.Parameter("kwargs", VAR_KEYWORD),
+            ]
+        self.positional = [p for p in parameters if p.kind in POSITIONAL]
+        self.positional_only = {p.name for p in parameters if p.kind == p.POSITIONAL_ONLY}
+        self.keyword_only = [p for p in parameters if p.kind == inspect.Parameter.KEYWORD_ONLY]
+        self.extra_positional = next((p for p in parameters if p.kind == VAR_POSITIONAL), None)
+        self.extra_keyword = next((p for p in parameters if p.kind == VAR_KEYWORD), None)
+        self.warned: set = set()
+
+    def bind(self, args: tuple, kwargs: dict) -> Arguments:
+        """Raises AssertionError for too many or unknown arguments, poptorch.Error for missing."""
+        names = [p.name for p in self.positional]
+        if len(args) > len(names) and self.extra_positional is None:
+            raise AssertionError(
+                f"Too many arguments provided: expected {names} ({len(names)}) but got "
+                f"{len(args)}. Pass no more than the model's forward takes."
+            )
+        for name in names[: len(args)]:
+            taken = self.extra_keyword is not None and name in self.positional_only
+            if name in kwargs and not taken:
+                raise AssertionError(f"Parameter {name} was passed more than once")
+        remaining = dict(kwargs)
+        left_out: dict[str, Any] = {}
+        leaves: list[torch.Tensor] = []
+        values = list(args[: len(names)])
+        by_keyword: dict = {}
+        # Past the first one that is left out, parameters can only go by keyword.
+        for parameter in self.positional[len(values) :]:
+            if parameter.name in remaining and parameter.kind != parameter.POSITIONAL_ONLY:
+                value = remaining.pop(parameter.name)
+            else:
+                value = left_out[parameter.name] = self._default(parameter)
+            values.append(value)
+        for parameter in self.keyword_only:
+            if parameter.name in remaining:
+                value = remaining.pop(parameter.name)
+            else:
+                value = left_out[parameter.name] = self._default(parameter)
+            by_keyword[parameter.name] = value
+        for name in remaining:
+            if self.extra_keyword is None:
+                raise AssertionError(
+                    f"{name} is not a valid parameter. The model's forward has {names}."
+                )
+        by_keyword.update(remaining)
+        extra_name = self.extra_positional.name if self.extra_positional else ""
+        labels = names + [f"{extra_name}[{i}]" for i in range(len(args) - len(names))]
+        positional = tuple(
+            flatten(value, leaves, label)
+            for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
+        )
+        keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
+        # A default's tensors become inputs, so it has to be passed.
+        absent = frozenset(name for name, value in left_out.items() if not tensors_of(value))
+        bound = Arguments(positional, keyword, leaves, len(args), absent)
+        for node in bound.all_nodes():
+            _check_kind(node)
+        for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):
+            if tensor.device.type != "meta":  # which will do where nothing runs
+                check_host(node.name, tensor)
+        bound.tensors = self._on_device(leaves)
+        return bound
+
+    def _default(self, parameter: inspect.Parameter):
+        if parameter.default is parameter.empty:
+            raise Error(
+                f"Mandatory parameter {parameter.name} missing. The model's forward needs it: "
+                "pass it by position or by keyword."
+            )
+        return parameter.default
+
+    def _on_device(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Plain contiguous tensors; says once what was changed."""
+        return [self._prepare(tensor) for tensor in tensors]
+
+    def _prepare(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype in _NARROWED:
+            narrow = _NARROWED[tensor.dtype]
+            text = f"The device has no {tensor.dtype}: such inputs become {narrow}"
+            warn_once(_warned_of_types, tensor.dtype, text)
+        if tensor.requires_grad:
+            warn_once(
+                self.warned,
+                "requires_grad",
+                "Input tensor has requires_grad=True set. This tensor will be detached because "
+                "backward pass via inputs is not supported.",
+            )
+            tensor = tensor.detach()
+        if not tensor.is_contiguous():
+            warn_once(
+                self.warned,
+                "contiguous",
+                "At least one input tensor is not contiguous: non-contiguous tensors will be "
+                "converted.",
+            )
+        return tensor
+
+
+def warn_about_dicts(arguments: Arguments) -> None:
+    """Says that dicts are taken apart by key."""
+    if any(node.kind == "dict" for node in arguments.nodes()):
+        logger.warning(
+            "Dicts as inputs only have partial support, as their keys and the order of these are "
+            "compiled in."
+        )

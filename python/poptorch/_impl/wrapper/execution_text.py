@@ -1,0 +1,42 @@
+"""What depends on the model, as the compiler takes it: lines of the description of an execution.
+
+A line is (keyword, name, options by name): see poptorch_core._core.option_table(). The lines of
+poptorch.Options are of core_options.py.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from poptorch._impl.options.core_table import Line
+from poptorch.enums import OutputMode
+from poptorch_core import _core
+
+
+def anchor_lines(requests: Iterable[tuple[str, OutputMode | int, int]]) -> list[Line]:
+    return [
+        ("anchor", name, {"mode": OutputMode(mode).name, "period": period})
+        for name, mode, period in requests
+    ]
+
+
+def group_lines(groups: Mapping[str, _core.ReplicaGroup]) -> list[Line]:
+    return [
+        (
+            "replica_group",
+            name,
+            {"size": one.size, "stride": one.stride, "all_replicas": one.all_replicas},
+        )
+        for name, one in groups.items()
+    ]
+
+
+def optimiser_lines(spec: dict | None) -> list[Line]:
+    """Of what optimisers.describe() gives."""
+    if spec is None:
+        return []
+    plain = {name: value for name, value in spec.items() if name not in ("kind", "groups")}
+    groups = [
+        {"parameters": group["parameters"], "variable": group["variable"], **group["values"]}
+        for group in spec["groups"]
+    ]
+    numbered = [("optimiser_group", str(i), group) for i, group in enumerate(groups)]
+    return [("optimiser", spec["kind"], plain), *numbered]

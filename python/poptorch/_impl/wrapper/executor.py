@@ -1,0 +1,375 @@
+"""PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
+
+from os import PathLike
+
+import torch
+from poptorch._impl.files import executable
+from poptorch._impl.inspection import program_report
+from poptorch._impl.inspection.queries import Inspected
+from poptorch._impl.inspection.source_lines import TellingCall
+from poptorch._impl.optimisers import description, updates
+from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.placement import blocks
+from poptorch._impl.placement.strategies import strategy_in
+from poptorch._impl.weights import newest, transfer
+from poptorch._impl.weights.replica_groups import Request, grouped
+from poptorch._impl.wrapper import anchors, device_binding, lifecycle, model_classes
+from poptorch._impl.wrapper.call_arguments import Arguments
+from poptorch._impl.wrapper.compiled_model import Compiled, existing
+from poptorch._impl.wrapper.host_changes import ModelWatch
+from poptorch._impl.wrapper.locking import at_once, one_thread
+from poptorch._impl.wrapper.spec import wrapped
+from poptorch._impl.wrapper.state import WrapperState
+from poptorch._logging import logger
+from poptorch._versions import VERSION
+from poptorch.options import Options
+from poptorch_core import Error
+
+
+class PoplarExecutor(Inspected):
+    """Made by poptorch.trainingModel and poptorch.inferenceModel.
+
+    The call takes the model's arguments, with the batching factors of the options in the first
+    dimension, and gives the model's results. What this class lacks is looked up in the model.
+    Several threads may use a wrapper: their calls take turns.
+    """
+
+    def __init__(
+        self,
+        model,
+        options: Options | None,
+        training: bool,
+        poptorch_version: str = VERSION,
+        optimizer: torch.optim.Optimizer | None = None,
+        user_model: torch.nn.Module | None = None,
+    ) -> None:
+        """The functions that wrap models call this; programs do in classes of their own.
+
+        poptorch_version: any, as all are taken alike. user_model: whose weights they are,
+        where `model` is a copy that shares them.
+        """
+        if isinstance(model, PoplarExecutor):
+            model = model.model
+        made = wrapped(model, options, training, user_model)
+        self._state = WrapperState(
+            wrapped=made,
+            weights=newest.Weights() if made.module is None else newest.weights_of(made.module),
+            optimizer=optimizer,
+            watch=None if made.module is None else ModelWatch(made.user_module),
+            looks_at_runs=made.options.log_cycle_count or bool(made.options.anchored_tensors),
+        )
+        if training:
+            model_classes.wrap(made.user_module, self)
+
+    def __call__(self, *args, **kwargs):
+        """One step: the model's results, of the micro-batches that the output mode asks for."""
+        state = self._state
+        compiled, tensors = state.compiled, args
+        if compiled is None or not _are_expected(compiled.device.expected, args, kwargs):
+            compiled, tensors = self._prepare(args, kwargs)
+        device, shared = compiled.device, state.weights
+        if shared.merged_into is not None:
+            shared = state.weights = shared.root()
+        if device.weights_seen != shared.version:
+            self._take_newest_weights(compiled)
+        else:
+            shared.warn_about_host_changes()
+        if compiled.optimiser is not None:
+            compiled.optimiser.look()
+            if state.watch is not None and state.watch.flags_touched:
+                state.watch.look_at_flags(state.wrapped.trained_model)
+            if state.looks_at_runs:
+                device.loss_scale = anchors.loss_scale(compiled)
+            # Before the run: the device has the newest weights also when that is cut short.
+            device.weights_seen = shared.changed_on(self)
+            device.begun += 1
+        try:
+            results = compiled.executable.run(tensors)
+        except BaseException:
+            program_report.tell_of_partial_state(compiled, state.wrapped.name)
+            raise
+        device.runs += 1
+        if state.looks_at_runs:
+            program_report.log_cycles(compiled)
+            results = anchors.take(compiled, results)
+        return compiled.rebuild(results)
+
+    @one_thread
+    def _take_newest_weights(self, compiled: Compiled) -> None:
+        transfer.take_newest(compiled, self._state.weights.root(), self.copyWeightsToDevice)
+
+    @one_thread
+    def _prepare(self, args: tuple, kwargs: dict) -> tuple[Compiled, list[torch.Tensor]]:
+        """Binds and checks a call's arguments; compiles when needed; gives what is to run, and the
+        tensors."""
+        device_binding.check_online(self._state.wrapped.options)
+        compiled = self._state.compiled
+        with TellingCall():
+            arguments = self._state.wrapped.signature.bind(args, kwargs)
+            tensors = arguments.tensors
+            if compiled is not None:
+                tensors = compiled.arguments.fitted(arguments)
+        fresh = compiled is None
+        if compiled is None:
+            compiled = self._begin(arguments, positional=not kwargs)
+        if not compiled.device.attached:
+            self._attach(compiled, has_weights=fresh)
+        return compiled, tensors if compiled.synthetic_inputs is None else compiled.synthetic_inputs
+
+    @one_thread
+    def compile(self, *args, **kwargs) -> None:
+        """Traces and compiles for arguments like these, without running."""
+        if self._state.compiled is not None:
+            logger.warning("Call to compile() ignored: the executable is already compiled")
+            return
+        with TellingCall():
+            arguments = self._state.wrapped.signature.bind(args, kwargs)
+        self._begin(arguments, positional=not kwargs)
+
+    def _begin(self, arguments: Arguments, *, positional: bool) -> Compiled:
+        compiled = lifecycle.begin(self, arguments, positional=positional)
+        self._give_random_state(compiled)
+        return compiled
+
+    def _give_random_state(self, compiled: Compiled) -> None:
+        """What was set before there was something compiled."""
+        if self._state.random_state is not None:
+            program_report.set_random_state(compiled, self._state.random_state)
+            self._state.random_state = None
+
+    def destroy(self) -> None:
+        """Fetches weights and optimiser state, frees the device and unwraps the model.
+
+        Raises poptorch.Error while another thread runs or compiles the model.
+        """
+        with at_once(self, "destroy"):
+            lifecycle.end(self)
+
+    @one_thread
+    def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
+        """Takes the values of `optimizer`, from the next step on.
+
+        Raises poptorch.Error where a constant attribute or the optimiser's structure changed.
+        """
+        if not self._state.wrapped.training:
+            raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
+        if self._state.compiled is not None:
+            updates.exchange(self, self._state.compiled, optimizer)
+        else:
+            description.kind_of(optimizer)
+        self._state.optimizer = optimizer
+
+    @property
+    def model(self):
+        """The user's model."""
+        return self._state.wrapped.user_model
+
+    @property
+    def options(self) -> Options:
+        """The wrapper's frozen copy of the options."""
+        compiled = self._state.compiled
+        return self._state.wrapped.options if compiled is None else compiled.options
+
+    @property
+    def per_replica_params(self) -> dict[str, Request]:
+        """(CommGroupType, shards, VariableRetrievalMode) of parameters with a replicaGrouping."""
+        return self._state.wrapped.groupings.requests(self._state.wrapped.model)
+
+    def isCompiled(self) -> bool:
+        """Whether there is an executable."""
+        return self._state.compiled is not None
+
+    def isAttachedToDevice(self) -> bool:
+        """Whether the executable is on a device."""
+        compiled = self._state.compiled
+        return compiled is not None and compiled.device.attached
+
+    @one_thread
+    def attachToDevice(self) -> None:
+        """Takes a device again, with the weights as the host has them.
+
+        Raises poptorch.Error when not compiled, attached, or where no device can be had: see
+        device_pool.acquire. The IPU Model takes none.
+        """
+        device_binding.check_online(self._state.wrapped.options)
+        compiled = existing(self._state.compiled)
+        self._attach(compiled, has_weights=False)
+
+    def _attach(self, compiled: Compiled, *, has_weights: bool) -> None:
+        device_binding.attach(
+            compiled,
+            self._state.weights,
+            self._state.optimizer,
+            has_weights=has_weights,
+            upload=self.copyWeightsToDevice,
+        )
+
+    @one_thread
+    def detachFromDevice(self) -> None:
+        """Gives the device back; weights and optimiser state come to the host before."""
+        compiled = existing(self._state.compiled)
+        device_binding.check_attached(compiled)
+        self._state.weights.root().sync_host()
+        if self._state.wrapped.training:
+            Record.of(self._state.optimizer).refresh()
+        device_binding.release(compiled)
+
+    def copyWeightsToHost(self) -> None:
+        """Copies this device's parameters and buffers into the model's tensors.
+
+        What reads stale weights calls it, too.
+        """
+        transfer.to_host(existing(self._state.compiled), self._state.weights.root(), self)
+
+    def copyWeightsToHostIfNeeded(self) -> bool:
+        """Fetches the newest weights from whichever device has them; whether there were any."""
+        return self._state.weights.root().sync_host()
+
+    @one_thread
+    def copyWeightsToDevice(self) -> None:
+        """Copies the model's tensors to this device; other wrappers of the model follow.
+
+        What training changed on a device and nobody has fetched is lost: the host's values count.
+        Calls that need the host's weights make it, too.
+        """
+        compiled = existing(self._state.compiled)
+        if self._state.wrapped.training:
+            Record.of(self._state.optimizer).refresh()
+        transfer.to_device(compiled, self._state.weights.root())
+
+    @one_thread
+    def copyNamedBuffersToDevice(self) -> None:
+        """Copies the buffers of Options.updatableNamedBuffers to this device."""
+        transfer.named_buffers_to_device(existing(self._state.compiled), self._state.wrapped)
+
+    @one_thread
+    def load_state_dict(self, state_dict, strict: bool = True):
+        """Loads into the model and, when compiled, onto the device; torch's report of keys."""
+        report = self.model.load_state_dict(state_dict, strict)
+        compiled = self._state.compiled
+        # A device that has failed gets them when it is attached again.
+        if compiled is not None and not compiled.executable.has_failed():
+            logger.debug("load_state_dict: implicit copyWeightsToDevice()")
+            self.copyWeightsToDevice()
+        return report
+
+    @property
+    def rng_state(self) -> list[int]:
+        """Seed of the device's random numbers, and how many micro-batches have drawn from them.
+
+        Set to what it was, further runs draw the same numbers again. What is set before the
+        compilation is kept for it.
+        """
+        if self._state.compiled is None and self._state.random_state is not None:
+            return list(self._state.random_state)
+        return program_report.random_state(existing(self._state.compiled))
+
+    @rng_state.setter
+    def rng_state(self, values: list[int]) -> None:
+        program_report.check_random_state(values)
+        if self._state.compiled is None:
+            self._state.random_state = list(values)
+        else:
+            program_report.set_random_state(self._state.compiled, values)
+
+    @one_thread
+    def save(
+        self, filename: str | PathLike, export_model: bool = True, save_rng_state: bool = True
+    ) -> None:
+        """Writes the executable to a file, with the model, its weights and the optimiser's state.
+
+        filename: also a folder, which gets `model.poptorch`; missing folders are made.
+        export_model: False leaves model, options and optimiser out: see loadExecutable.
+        save_rng_state: whether the state of the device's random numbers goes with it.
+        The file is there whole or not at all. Raises poptorch.Error where nothing is compiled, the
+        model cannot be pickled or nothing can be written.
+        """
+        executable.save(
+            self._state.wrapped,
+            existing(self._state.compiled),
+            self._state.optimizer if self._state.wrapped.training else None,
+            self._state.weights.root(),
+            filename,
+            export_model,
+            save_rng_state,
+        )
+
+    @one_thread
+    def compileAndExport(
+        self, filename: str | PathLike, *args, export_model: bool = True, **kwargs
+    ) -> None:
+        """compile(*args, **kwargs), unless that is done, and save(filename, export_model)."""
+        if self._state.compiled is None:
+            self.compile(*args, **kwargs)
+        self.save(filename, export_model)
+
+    @one_thread
+    def loadExecutable(self, filename: str | PathLike) -> None:
+        """Takes the executable of a file; nothing is traced or compiled.
+
+        The weights, and the optimiser's state, are this wrapper's own. Raises poptorch.Error for a
+        file of another version, model or options.
+        """
+        if self._state.compiled is not None:
+            logger.warning("Call to loadExecutable() ignored: the executable is already compiled")
+            return
+        saved = executable.Saved.open(filename)
+        saved.check(self._state.wrapped)
+        lifecycle.load(self, saved, with_state=False)
+        self._give_random_state(existing(self._state.compiled))
+
+    def __getattr__(self, name: str):
+        if name.startswith("__") or "_state" not in self.__dict__:
+            raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
+        found = getattr(self._state.wrapped.user_model, name)
+        if isinstance(found, torch.nn.Parameter) and not hasattr(found, "replicaGrouping"):
+            return grouped(found, self._state.wrapped.groupings)
+        return found
+
+    def __repr__(self) -> str:
+        """Shows a line about the wrapper, then the module's tree."""
+        made, compiled = self._state.wrapped, self._state.compiled
+        tree = repr(made.model) if made.module is None else blocks.module_repr(made.module)
+        strategy = type(strategy_in(made.options)).__name__
+        if compiled is None:
+            state = "not compiled"
+        else:
+            ipus = compiled.executable.ipus() * made.options.replication_factor
+            state = f"compiled for {ipus} IPU{'s' if ipus > 1 else ''}"
+        return f"{made.name}: {strategy}, {state}\n{tree}"
+
+    def __reduce_ex__(self, protocol):
+        """Copies and pickles wrap the copy of the model, which is wrapped here, anew."""
+        if self._state.compiled is not None:
+            raise Error(
+                "[wrapper] a PoplarExecutor cannot be copied or pickled once it is compiled: save "
+                "its model, or call its save(), or destroy() first."
+            )
+        made, model = self._state.wrapped, self._state.wrapped.user_model
+        groups = {} if made.module is None else made.groupings.requests(made.module)
+        state = {"random_state": self._state.random_state, "groups": groups}
+        return _made_again, (model, made.asked, made.training, self._state.optimizer), state
+
+    def __setstate__(self, state: dict) -> None:
+        self._state.random_state = state["random_state"]
+        if self._state.wrapped.module is not None:
+            self._state.wrapped.groupings.request_all(self._state.wrapped.module, state["groups"])
+
+
+def _are_expected(
+    expected: list[tuple[torch.Size, torch.dtype]] | None, args: tuple, kwargs: dict
+) -> bool:
+    """Whether a call's arguments are plain tensors of the expected shapes and dtypes."""
+    if expected is None or kwargs or len(args) != len(expected):
+        return False
+    for tensor, (shape, dtype) in zip(args, expected):  # noqa: B905  (lengths are equal)
+        if type(tensor) is not torch.Tensor or tensor.dtype is not dtype or tensor.shape != shape:
+            return False
+    return True
+
+
+def _made_again(
+    model, options: Options, training: bool, optimizer: torch.optim.Optimizer | None
+) -> PoplarExecutor:
+    """What a pickle names."""
+    return PoplarExecutor(model, options, training, optimizer=optimizer)

@@ -1,0 +1,185 @@
+"""Changes on the host that the device has not been told of: each is warned about once."""
+
+import functools
+import weakref
+
+import torch
+from poptorch._impl.optimisers import description
+from poptorch._logging import logger
+from torch.nn.modules import module as torch_module
+
+# What torch's schedulers add to an optimiser object, and what a wrapper does.
+_OF_SCHEDULERS = ("step", "_step_count", "_opt_called", "__getstate__")
+
+
+class OptimiserWatch:
+    """Looks whether param_groups changed since setOptimizer, and which attributes are new.
+
+    spec: what the device was told, see optimisers.describe.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, spec: dict, relaxed: bool) -> None:
+        self._level = logger.debug if relaxed else logger.warning
+        self._group_keys = [set(group) for group in optimizer.param_groups]
+        self._attributes = set(vars(optimizer))
+        self._defaults = set(optimizer.defaults)
+        self._warned: set[str] = set()
+        self.take(optimizer, spec)
+
+    def take(self, optimizer: torch.optim.Optimizer, spec: dict) -> None:
+        """The device has this optimiser's values."""
+        self._optimizer = optimizer
+        self.spec = spec
+        self._values = [
+            (group, [(k, v) for k, v in group.items() if k != "params"])
+            for group in optimizer.param_groups
+        ]
+
+    def look(self) -> None:
+        """Warns when a value differs from what the device was told."""
+        for group, values in self._values:
+            for name, value in values:
+                now = group.get(name)
+                if now is not value and now != value:
+                    self._values = []
+                    self._once(
+                        "changed",
+                        f"{name} in the optimizer's param_groups changed from {value} to {now}, "
+                        "but the device still uses the old value: call setOptimizer(optimizer) "
+                        "after a scheduler's step()",
+                        logger.warning,
+                    )
+                    return
+
+    def look_for_new_names(self, optimizer: torch.optim.Optimizer) -> None:
+        """Warns about attributes and group entries that appeared since the compilation."""
+        kind = description.shown_kind(self.spec)
+        for index, (group, known) in enumerate(
+            zip(optimizer.param_groups, self._group_keys, strict=False)
+        ):
+            self._unexpected(f"group {index} attribute", kind, set(group) - known)
+        self._unexpected("default group variable", kind, set(optimizer.defaults) - self._defaults)
+        new = {
+            name
+            for name in set(vars(optimizer)) - self._attributes
+            if not name.startswith("_ipu") and name not in _OF_SCHEDULERS
+        }
+        self._unexpected("optimizer attribute", kind, new)
+
+    def _unexpected(self, what: str, kind: str, names: set[str]) -> None:
+        if names:
+            text = f"Ignoring unexpected {what} in {kind} optimizer: {sorted(names)}"
+            self._once(text, text, self._level)
+
+    def _once(self, key: str, text: str, log) -> None:
+        if key not in self._warned:
+            self._warned.add(key)
+            log(text)
+
+
+# Module of a user's model → those who want to know when it loses a member.
+_watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+class ModelWatch:
+    """Looks whether a wrapped model changes in ways that its wrapper, with a copy of the model's
+    structure and a program made for it, cannot follow."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.flags_touched = False  # some requires_grad was written since the compilation
+        self._compiled_flags: dict[str, bool] = {}
+        self._flags_warned = False
+        self._warned: set[str] = set()
+        # While the wrapper is destroyed: what it is to be told when it is used again.
+        self._postponed: list[tuple[str, str, str]] | None = None
+        _install_hooks()
+        for module in model.modules():
+            _watched.setdefault(module, weakref.WeakSet()).add(self)
+
+    def compiled(self, model: torch.nn.Module) -> None:
+        """A program was made for the model as it is now."""
+        self._compiled_flags = _flags(model)
+        self.flags_touched = self._flags_warned = False
+        postponed, self._postponed = self._postponed or (), None
+        for loss in postponed:
+            self._warn_of_loss(*loss)
+
+    def destroyed(self) -> None:
+        """There is no program any more, nor need there be another one."""
+        self._postponed = []
+
+    def look_at_flags(self, model: torch.nn.Module) -> None:
+        """Warns when parameters have been frozen or released since the compilation."""
+        self.flags_touched = False
+        changed = [
+            name
+            for name, flag in _flags(model).items()
+            if self._compiled_flags.get(name, flag) != flag
+        ]
+        if changed and not self._flags_warned:
+            self._flags_warned = True
+            now = "no gradients" if self._compiled_flags[changed[0]] else "gradients"
+            logger.warning(
+                f"{', '.join(changed)} should get {now} from here on (requires_grad), but the "
+                "model is compiled: the device goes on as before. Call destroy() on the wrapper; "
+                "its next call compiles again"
+            )
+
+    def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
+        """A module, parameter or buffer of the model is about to go: "replaced" or "deleted"."""
+        loss = type(module).__name__.removeprefix("Poptorch"), name, how
+        if self._postponed is None:
+            self._warn_of_loss(*loss)
+        else:
+            self._postponed.append(loss)
+
+    def _warn_of_loss(self, kind: str, name: str, how: str) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            logger.warning(
+                f"{name} of a {kind} was {how} after the model was wrapped: the wrapper goes on "
+                "with what it had. Call destroy() on it, and wrap the model again"
+            )
+
+
+def _flags(model: torch.nn.Module) -> dict[str, bool]:
+    """Which parameters get gradients. Fetches nothing."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+
+
+def _install_hooks() -> None:
+    """Torch calls these whenever a module gets a member or loses one; they are installed once."""
+    if _report_replaced in torch_module._global_module_registration_hooks.values():
+        return
+    torch_module.register_module_module_registration_hook(_report_replaced)
+    torch_module.register_module_parameter_registration_hook(_report_replaced)
+    torch_module.register_module_buffer_registration_hook(_report_replaced)
+    # Torch has no hook for this.
+    torch.nn.Module.__delattr__ = _reporting(  # type: ignore[method-assign]
+        torch.nn.Module.__delattr__
+    )
+
+
+def _reporting(delete):
+    @functools.wraps(delete)
+    def reporting_delete(module: torch.nn.Module, name: str) -> None:
+        if module in _watched:
+            _report_lost(module, name, None, "deleted")
+        delete(module, name)
+
+    return reporting_delete
+
+
+def _report_replaced(module: torch.nn.Module, name: str, value) -> None:
+    _report_lost(module, name, value, "replaced")
+
+
+def _report_lost(module: torch.nn.Module, name: str, successor, how: str) -> None:
+    watches = _watched.get(module)
+    if not watches:
+        return
+    for members in (module._modules, module._parameters, module._buffers):
+        if members.get(name) is not None and members[name] is not successor:
+            for watch in watches:
+                watch.member_lost(module, name, how)

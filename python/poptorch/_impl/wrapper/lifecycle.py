@@ -1,0 +1,115 @@
+"""How the compilations of a wrapper begin and end, each whole or not at all."""
+
+from collections.abc import Callable
+from typing import Any
+
+from poptorch import optim
+from poptorch._impl.files.executable import Saved
+from poptorch._impl.inspection import written_reports
+from poptorch._impl.optimisers import torch_state, updates
+from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.wrapper import compilation, compile_log, device_binding, model_classes, results
+from poptorch._impl.wrapper.call_arguments import Arguments
+from poptorch._impl.wrapper.compiled_model import Compiled
+from poptorch._impl.wrapper.spec import Wrapped
+from poptorch._impl.wrapper.state import Wrapper, WrapperState, wrapper_state
+from poptorch._logging import logger
+
+
+def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compiled:
+    """Compiles for calls like the one that had these arguments, by position alone or not."""
+
+    def compile(wrapped: Wrapped, optimizer) -> Compiled:
+        compilation.check(wrapped, arguments)
+        return compilation.compiled_for(wrapped, optimizer, arguments, positional=positional)
+
+    compiled, wrapped = _made(wrapper, compile, attaches=True)
+    logger.info(f"Compiled {wrapped.name} in {compiled.seconds:.2f} s")
+    compile_log.write(compiled, wrapped.name)
+    return compiled
+
+
+def load(wrapper: Wrapper, saved: Saved, *, with_state: bool) -> None:
+    """As begin(), of a file in the place of a compilation.
+
+    with_state: the wrapper was made of the file too, and takes its device at the first call. Else
+    the device gets the wrapper's own weights.
+    """
+
+    def read(wrapped: Wrapped, optimizer) -> Compiled:
+        return saved.compiled(wrapped, optimizer, with_state=with_state)
+
+    compiled, wrapped = _made(wrapper, read, attaches=not with_state)
+
+
+def _made(
+    wrapper: Wrapper, make: Callable[[Wrapped, Any], Compiled], *, attaches: bool
+) -> tuple[Compiled, Wrapped]:
+    """What `make` gives is the wrapper's, on a device with the host's weights.
+
+    Before, the host gets the newest weights, and a model for training an optimiser.
+    """
+    state = wrapper_state(wrapper)
+    wrapped, held, optimizer = state.wrapped, state.weights, state.optimizer
+    folder = written_reports.folder_of(wrapped.options, training=wrapped.training)
+    results.explain_backward()
+    if wrapped.training:
+        model_classes.wrap_again(wrapped.user_module, wrapper)
+        if optimizer is None:
+            optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
+            state.optimizer = optimizer
+    held.root().sync_host()
+    compiled = make(wrapped, optimizer if wrapped.training else None)
+    compiled.executable.set_name(wrapped.name)
+    written_reports.begin(wrapped, compiled, folder)
+    shared = held.root()
+    compiled.device.weights_seen = shared.version
+    shared.host_is_known()
+    # Before there is anything compiled: where no device is to be had, the next call begins anew.
+    if attaches and device_binding.is_always_attached(wrapped.options):
+        device_binding.attach(compiled, shared, has_weights=True)
+    state.compiled = compiled
+    if optimizer is not None and wrapped.training:
+        try:
+            torch_state.bind(optimizer, wrapper)
+        except BaseException:
+            state.compiled = None
+            device_binding.release(compiled)
+            raise
+        updates.mark_as_stepped(optimizer)
+    wrapped.groupings.closed = True
+    if state.watch is not None:
+        state.watch.compiled(wrapped.trained_model)
+    return compiled, wrapped
+
+
+def end(wrapper: Wrapper) -> None:
+    """Brings weights and optimiser state to the host, and frees the device."""
+    state = wrapper_state(wrapper)
+    if state.compiled is not None:
+        _give_up(wrapper, state, state.compiled)
+    state.wrapped.groupings.closed = False
+    if state.watch is not None:
+        state.watch.destroyed()
+    if state.wrapped.training:
+        model_classes.unwrap(state.wrapped.user_module)
+
+
+def _give_up(wrapper: Wrapper, state: WrapperState, compiled: Compiled) -> None:
+    """All of it, or, where that is cut short, nothing."""
+    optimizer = state.optimizer if state.wrapped.training else None
+    compiled.executable.close()
+    try:
+        shared = state.weights.root()
+        if shared.newest is wrapper:
+            shared.sync_host()
+        if optimizer is not None:
+            torch_state.unbind(optimizer, wrapper)
+        device_binding.release(compiled)
+        state.compiled = None
+    except BaseException:
+        if state.compiled is not None:
+            compiled.executable.reopen()
+            if optimizer is not None:
+                Record.of(optimizer).bind(wrapper)
+        raise

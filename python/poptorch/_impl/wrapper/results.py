@@ -1,0 +1,117 @@
+"""A model's results: recorded while tracing, put together again after every run."""
+
+import collections
+import inspect
+import operator
+import types
+import warnings
+from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, ValuesView
+from typing import Any
+
+import torch
+from poptorch._impl.pytree.structures import Node, flatten, unflatten
+from poptorch_core import Error
+
+# Collections that are not taken apart.
+_HOLDERS: tuple[type[Collection], ...] = (set, frozenset, collections.deque, KeysView, ValuesView)
+
+
+class Outputs:
+    """The structure of what the model returned, and where each of its tensors comes from."""
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self.sources: list[int | torch.Tensor] = []
+
+    def record(self, result) -> list[torch.Tensor]:
+        """Remembers the structure of a trace's result; gives its tensors."""
+        leaves: list[torch.Tensor] = []
+        self.node = flatten(result, leaves)
+        _check_constants(self.node)
+        return leaves
+
+    def connect(self, sources: list[int | torch.Tensor]) -> None:
+        """Takes, for each tensor, its number in a run's results, or the tensor itself."""
+        self.sources = list(sources)
+        for source in self.sources:
+            if isinstance(source, torch.Tensor) and source.numel() > 0:
+                warnings.warn(
+                    f"Output expected to be on the IPU but is on {source.device.type}",
+                    stacklevel=2,
+                )
+
+    def rebuilder(self) -> Callable[[list[torch.Tensor]], object]:
+        """A function that puts the user's structure around a run's results."""
+        node = self.node
+        if node is None:
+            raise AssertionError("The structure of the outputs is known only after a trace.")
+        if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
+            if node.kind == "tensor":
+                return operator.itemgetter(0)
+            plain: tuple[type, ...] = (tuple, list)
+            if node.type in plain and all(child.kind == "tensor" for child in node.children):
+                return node.type
+
+        def rebuild(results: list[torch.Tensor]) -> object:
+            leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
+            return unflatten(node, leaves)
+
+        return rebuild
+
+
+def _check_constants(node: Node) -> None:
+    """Raises poptorch.Error for an object whose tensors nobody can take out."""
+    for child in node.children:
+        _check_constants(child)
+    if node.kind != "constant":
+        return
+    if isinstance(node.value, Iterator):
+        raise Error(
+            f"[outputs] the model returns a {node.type.__name__}, whose elements are made as "
+            "somebody asks for them. Return a list of them: list(...)."
+        )
+    name = _traced_in(node.value)
+    if name is not None:
+        raise Error(
+            f"[outputs] the model returns a {node.type.__name__} whose {name} is a tensor of the "
+            "trace. Return tensors, tuples, lists, dicts or dataclasses, or give the type a "
+            "parser: registerCustomArgParser."
+        )
+
+
+def _traced_in(value: Any) -> str | None:
+    """What of a value is a tensor of the trace: an attribute, an element, a variable."""
+    parts: Mapping[str, Any] = getattr(value, "__dict__", {})
+    if isinstance(value, types.FunctionType):
+        parts = inspect.getclosurevars(value).nonlocals
+    elif isinstance(value, _HOLDERS):
+        parts = {f"element {i}": part for i, part in enumerate(value)}
+    return next((name for name, part in parts.items() if _is_traced(part)), None)
+
+
+def _is_traced(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "ipu"
+
+
+def explain_backward() -> None:
+    """Makes Tensor.backward say why an output of a wrapper refuses it.
+
+    Outputs carry no autograd graph, so torch raises anyway; only the text is ours.
+    """
+    original = torch.Tensor.backward
+    if getattr(original, "explains_poptorch", False):
+        return
+
+    def backward(self, *args, **kwargs):
+        if type(self) is torch.Tensor and not self.requires_grad:
+            raise Error(
+                "backward() cannot be called explicitly on outputs of a PopTorch model. If you're "
+                "using a trainingModel, the backwards pass is performed automatically when "
+                "invoking the model. If you're using an inferenceModel, you should use a "
+                "trainingModel instead."
+            )
+        return original(self, *args, **kwargs)
+
+    backward.__doc__ = original.__doc__
+    backward.__dict__["explains_poptorch"] = True
+    torch.Tensor.backward = backward  # type: ignore[method-assign]

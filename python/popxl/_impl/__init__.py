@@ -1,0 +1,1 @@
+"""The private half of popxl: records behind the user's objects, and what works on them."""

@@ -1,0 +1,132 @@
+"""The record of a tensor: its value as the compiler has it, and the memory that it shares."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from popxl._impl.records.link import of
+from popxl.context import current
+from popxl.dtypes import core_name, dtype as dtype_class
+
+if TYPE_CHECKING:
+    from popxl._impl.records.graph import OpRecord
+    from popxl.graph import Graph
+    from popxl.tensor import Tensor
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether a value of the compiler's changes with writes: a state slot, a caller's memory."""
+    producer = value.producer
+    return producer.name == "variable" if producer is not None else value.by_reference
+
+
+@dataclass(eq=False)
+class TensorRecord:
+    """What the library keeps of a tensor.
+
+    value: the compiler's; of a view, as it was at `seen`.
+    base: of a view: the tensor whose memory it shares. `parts`, of a view of several tensors:
+        those behind the base.
+    to_view: base's value → this one's; None: the same. from_view: base's value, a new view →
+        base's new value.
+    version: counts writes, of a tensor that is no view.
+    ipu: None where no op has decided it.
+    stream: whether it stands for a stream.
+    """
+
+    graph: "Graph"
+    shape: tuple[int, ...]
+    dtype: dtype_class
+    value: Any = None
+    base: "Tensor | None" = None
+    to_view: "Callable[[Any], Any] | None" = None
+    from_view: "Callable[[Any, Any], Any] | None" = None
+    meta_shape: tuple[int, ...] = ()
+    producer: "OpRecord | None" = None
+    ipu: "int | None" = None
+    io_tiles: bool = False
+    parts: "tuple[Tensor, ...]" = ()
+    version: int = 0
+    seen: int = -1
+    stream: bool = False
+
+    def __post_init__(self) -> None:
+        self.id: str = ""
+        self.tensor: Tensor  # whose record it is
+
+    def root(self) -> "Tensor":
+        """The tensor whose memory it is."""
+        return self.tensor if self.base is None else of(self.base).root()
+
+    def is_memory(self) -> bool:
+        """Whether the value is a state slot, or a caller's memory."""
+        return _is_memory(self.value)
+
+    def here(self) -> "Tensor":
+        """The tensor, or what stands for it in a current graph that takes in those of others."""
+        here = current.graphs[-1] if current.graphs else self.graph
+        graph = of(current.homes.get(here) or here)
+        return graph.capture(self.tensor) if self.graph in graph.sources else self.tensor
+
+    def read(self) -> Any:
+        """The value now, as an operand."""
+        here = self.here()
+        if here is not self.tensor:
+            return of(here).read()
+        if self.base is None:
+            return self.value
+        base = of(self.base)
+        if self.to_view is None:
+            return base.read()
+        version = of(self.root()).version + sum(of(of(t).root()).version for t in self.parts)
+        if self.seen != version:
+            self.value = self.to_view(base.read())
+            self.seen = version
+        return self.value
+
+    def read_out(self) -> Any:
+        """The value now, copied if later writes to memory could reach it.
+
+        An input of a graph may be a caller's memory, whichever way it was passed.
+        """
+        value, root = self.read(), of(self.root())
+        producer = value.producer
+        own = producer is not None and producer.name != "variable"
+        if own and (self.base is None or not root.is_memory()):
+            return value
+        return self._copied(value)
+
+    def _copied(self, value: Any) -> Any:
+        return of(self.graph).core.emit("identity", [value]).results[0]
+
+    def write(self, value: Any) -> None:
+        """Makes `value` the tensor's value from here on."""
+        here = self.here()
+        if here is not self.tensor:
+            return of(here).write(value)
+        if self.base is not None:
+            base = of(self.base)
+            base.write(value if self.from_view is None else self.from_view(base.read(), value))
+        elif self.is_memory():
+            of(self.graph).core.emit("assign", [self.value, value])
+            self.version += 1
+        else:
+            self.value = value = self._copied(value) if _is_memory(value) else value
+            of(self.graph).by_value[value] = self.tensor
+            self.version += 1
+
+    def accumulate(self, value: Any, scale: float) -> None:
+        """Adds scale · value, in one op where the tensor is memory of its own."""
+        here = self.here()
+        if here is not self.tensor:
+            return of(here).accumulate(value, scale)
+        core, dtype = of(self.graph).core, core_name(self.dtype)
+        if self.base is None and self.is_memory() and self.dtype.is_floating_point:
+            core.emit("accumulate", [self.value, value], {"scale": float(scale)})
+            self.version += 1
+            return
+        factor = core.scalar(dtype, float(scale))
+        if value.type[0] != dtype:
+            value = core.emit("cast", [value], {"dtype": dtype}).results[0]
+        scaled = core.emit("mul", [value, factor]).results[0]
+        self.write(core.emit("add", [self.read(), scaled]).results[0])
