@@ -10,6 +10,10 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 # Set to an index of CPU builds of PyTorch where the configured one has none.
 TORCH_INDEX ?=
+# Versions stand in _versions.py and pyproject.toml. $(call version,NAME,PACKAGE== ...) pins packages.
+version = $(addsuffix $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' python/poptorch/_versions.py),$(2))
+PYTHON_NEEDED := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
+comma := ,
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # One line for each stage; its output goes to build/logs, and is shown where the stage fails.
 STAGE := $(PYTHON) tools/stage.py
@@ -23,14 +27,14 @@ help: ## list the targets
 $(VENV)/.core: requirements.txt
 	@tools/install_system_packages.sh $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "[set-up] Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(STAGE) set-up $(PIP) install -r requirements.txt
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < ($(subst .,$(comma),$(PYTHON_NEEDED))))' || \
+	  { echo "[set-up] Python $(PYTHON_NEEDED) or newer is needed: make PYTHON=/path/to/python$(PYTHON_NEEDED)"; exit 1; }
+	@$(STAGE) set-up $(PIP) install -r requirements.txt $(call version,ONEDNN,onednn-cpu-gomp== onednn-devel-cpu-gomp==)
 	@touch $@
 
 # torch is installed by itself, before the packages that depend on it: they would pull its CUDA build.
 $(VENV)/.runtime: $(VENV)/.core
-	@$(STAGE) set-up-torch $(PIP) install torch==2.13.0 $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@$(STAGE) set-up-torch $(PIP) install $(call version,TORCH,torch==) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@touch $@
 
 $(VENV)/.lint: requirements-lint.txt $(VENV)/.runtime

@@ -5,7 +5,6 @@ compiled again); without it a folder of its own is configured, as pip's isolated
 """
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT / "tools"))
+import build_backend  # noqa: E402
 
 
 class CMakeBuild(build_ext):
@@ -46,14 +47,9 @@ class CMakeBuild(build_ext):
         return [str(p) for p in (Path(self.build_lib) / "poptorch_core").rglob("*") if p.is_file()]
 
 
-def version():
-    return re.search(r"project\(poptorch VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[
-        1
-    ]
-
-
 setup(
-    version=version(),
+    version=build_backend.VERSIONS["VERSION"],
+    install_requires=[*build_backend.RUNTIME, "numpy", "safetensors", "tqdm"],
     ext_modules=[Extension("poptorch_core._core", sources=[])],
     cmdclass={"build_ext": CMakeBuild},
 )

@@ -7,7 +7,7 @@ endif()
 if(NOT Python_EXECUTABLE AND EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python)
   set(Python_EXECUTABLE ${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python)
 endif()
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(Python ${POPTORCH_PYTHON_VERSION} REQUIRED COMPONENTS Interpreter Development.Module)
 
 # Asks the interpreter for a fact; an empty answer is an error that names the package to install.
 function(poptorch_ask_python result statement package)
@@ -39,7 +39,6 @@ if(NOT POPTORCH_XXHASH)
                       "apt-get install libxxhash-dev")
 endif()
 
-set(POPTORCH_ONEDNN_VERSION 2023.2.0)
 if(POPTORCH_ONEDNN AND NOT dnnl_DIR)
   poptorch_ask_python(dnnl_DIR
     "import importlib.metadata as m; print(next(f.locate().resolve().parent for f in m.files('onednn-devel-cpu-gomp') if f.name == 'dnnl-config.cmake'))"
@@ -60,7 +59,6 @@ poptorch_ask_python(pybind11_DIR "import pybind11; print(pybind11.get_cmake_dir(
 find_package(pybind11 CONFIG REQUIRED)
 
 if(POPTORCH_TORCH)
-  set(POPTORCH_TORCH_VERSION 2.13.0)
   poptorch_ask_python(torch_version
     "import importlib.metadata as m; print(m.version('torch').split('+')[0])"
     torch==${POPTORCH_TORCH_VERSION})

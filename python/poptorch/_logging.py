@@ -1,6 +1,7 @@
-"""Logging of the Python layer: `[HH:MM:SS.mmm] [poptorch::python] [level] text`.
+"""The loggers of the Python layer: `poptorch`, and below it `poptorch.compile` and others.
 
-Level and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the core reads the same.
+A default handler writes PopTorch's lines, `[HH:MM:SS.mmm] [poptorch::python] [level] text`. Level
+and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the core reads the same.
 """
 
 import faulthandler
@@ -29,15 +30,30 @@ COLOURS = {"warning": "\033[33m", "error": "\033[31m"}
 
 DEFAULT_REPEATS = 4  # Options.maxRepeatLogs
 
-logger = logging.getLogger("poptorch::python")
+logger = logging.getLogger("poptorch")
+# PopTorch's name of the same logger.
+logging.root.manager.loggerDict["poptorch::python"] = logger
+# By package of poptorch._impl, or public module: the last part of the logger's name.
+_TOPICS = {
+    "wrapper": "compile",
+    "optim": "optimisers",
+    "async_accessor": "data",
+    "data_loader": "data",
+}
+
+
+def logger_of(module: str) -> logging.Logger:
+    """Returns the logger of a module: `poptorch.data` of poptorch._impl.data.epochs."""
+    package = module.removeprefix("poptorch._impl.").removeprefix("poptorch.").partition(".")[0]
+    return logger.getChild(_TOPICS.get(package, package))
 
 
 class _Formatter(logging.Formatter):
-    """Lower-case level names, milliseconds, colours on a terminal only."""
+    """Formats PopTorch's lines: lower-case levels, milliseconds, colours on a terminal only."""
 
     def __init__(self, coloured: bool) -> None:
         super().__init__(
-            "[%(asctime)s.%(msecs)03d] [%(name)s] [%(levelname)s] %(message)s", "%H:%M:%S"
+            "[%(asctime)s.%(msecs)03d] [poptorch::python] [%(levelname)s] %(message)s", "%H:%M:%S"
         )
         self.coloured = coloured
 
@@ -83,8 +99,18 @@ def set_repeat_limit(limit: int | None) -> None:
     _repeats.restart(limit)
 
 
+def _writes_to_console(handler: logging.Handler) -> bool:
+    """Whether a program's handler shows records on the terminal, as Rich's do by their console."""
+    stream = getattr(handler, "stream", None)
+    consoles = (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__)
+    return hasattr(handler, "console") or (stream is not None and stream in consoles)
+
+
 class _Handler(logging.StreamHandler):
-    """Writes to whatever sys.stderr (or sys.stdout) is at the time, so that it can be captured."""
+    """Writes to whatever sys.stderr (or sys.stdout) is at the time, so that it can be captured.
+
+    Writes nothing while the root logger, to which records propagate, writes to the console itself.
+    """
 
     def __init__(self, name: str) -> None:
         self.stream_name = name
@@ -93,6 +119,8 @@ class _Handler(logging.StreamHandler):
     def emit(self, record: logging.LogRecord) -> None:
         from poptorch_core import _core  # which _native has found to be loadable
 
+        if logger.propagate and any(map(_writes_to_console, logging.root.handlers)):
+            return
         # Not into the line of the progress bar.
         if self.stream_name == "stderr" and _core.end_open_line():
             self.stream.write("\n")
@@ -164,7 +192,6 @@ def set_up() -> None:
         handler = _make_handler(_core.environment_text("POPTORCH_LOG_DEST", "stderr"))
         handler.addFilter(_repeats)
         logger.addHandler(handler)
-    logger.propagate = False
     if _core.environment_flag("POPTORCH_LOG_UNCAUGHT"):
         enable_crash_logs()
     level = _core.environment_text("POPTORCH_LOG_LEVEL", DEFAULT_LEVEL)
@@ -194,8 +221,8 @@ def log_uncaught(kind, value, traceback_) -> None:
         logger.error(f"The child process wrote: {text.rstrip()}")
 
 
-def warn_once(seen: set, key, text: str) -> None:
+def warn_once(log: logging.Logger, seen: set, key, text: str) -> None:
     """Logs a warning unless `key` is in `seen`, and adds it."""
     if key not in seen:
         seen.add(key)
-        logger.warning(text)
+        log.warning(text)

@@ -1,4 +1,4 @@
-"""What PopTorch is built for. tests/meta holds these equal to pyproject.toml and CMakeLists.txt."""
+"""The versions of PopTorch and of what it is built for. CMake, pip and make read this file."""
 
 VERSION = "0.1.0"
 TORCH = "2.13.0"

@@ -20,10 +20,12 @@ from poptorch._impl.data import spawn
 from poptorch._impl.data.ring import Ring
 from poptorch._impl.data.worker import Slot, Task, run_worker
 from poptorch._impl.pytree.structures import unflatten
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.enums import SharingStrategy
 from poptorch_core import Error, _core
 from poptorch_core.process_guard import this_process
+
+logger = logger_of(__name__)
 
 _POLL_SECONDS = 0.1  # how often to look whether the worker lives, where the kernel does not tell
 _START_METHODS = {

@@ -13,11 +13,13 @@ from poptorch._impl.data.epochs import OwnProcess, Passes, Steps
 from poptorch._impl.data.shares import ContiguousShare, ReplicaShare, Share, micro_batches
 from poptorch._impl.data.worker import workers_end_with_this_process
 from poptorch._impl.options.stored_values import state_of
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.async_accessor import AsynchronousDataAccessor
 from poptorch.enums import DataLoaderMode
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 _BY_REPLICA = "by_replica"
 

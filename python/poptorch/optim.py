@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from poptorch._impl.optimisers.device_state import Record
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from torch.optim.optimizer import ParamsT
 
 FLOATS = {torch.float16: "f16", torch.float32: "f32"}
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     _Base = torch.optim.Optimizer
 else:
     _Base = object  # a class of torch's comes behind
+
+logger = logger_of(__name__)
 
 
 class Optimizer(_Base):

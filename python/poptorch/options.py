@@ -44,13 +44,15 @@ from poptorch._impl.placement.strategies import (
     strategy_in,
     strategy_of,
 )
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
 
 if TYPE_CHECKING:  # what the rows make of the class
     from poptorch._impl.options.types import OptionsRows
 else:
     OptionsRows = OptionGroup
+
+logger = logger_of(__name__)
 
 
 # As programs call these classes; launchers derive from the second.

@@ -20,8 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from poptorch._impl.files import private_folders
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error, variables
+
+logger = logger_of(__name__)
 
 
 class _Trace:

@@ -1,6 +1,6 @@
 """Progress bars of long work: one at a time in a process.
 
-Those of transfers are for people who wait: on a terminal alone, and of work that lasts.
+Bars of transfers appear on a terminal or in a notebook only, and only when the work takes long.
 """
 
 import contextlib
@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from poptorch_core import _core
-from tqdm import tqdm
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 # Of transfers: how long they last before they are worth a line.
 DELAY_SECONDS = 1.0
@@ -20,15 +22,17 @@ _shown = threading.Lock()  # held while there is a bar
 
 
 class Bar:
-    """A line of tqdm's on stderr, into which nothing is logged: the log ends it first.
+    """A bar of tqdm: a line on stderr, which the log ends before it writes, or a notebook's widget.
 
-    Nothing at all while another bar is there. keywords: tqdm's.
+    Shows nothing while there is another bar. keywords: those of tqdm.
     """
 
     def __init__(self, title: str, total: int, **keywords: Any) -> None:
         self._bar: tqdm | None = None
         if _shown.acquire(blocking=False):
-            self._bar = tqdm(total=total, desc=title, file=sys.stderr, leave=True, **keywords)
+            from tqdm import auto  # at the first bar: it takes a while
+
+            self._bar = auto.tqdm(total=total, desc=title, file=sys.stderr, leave=True, **keywords)
 
     def move_to(self, done: int) -> None:
         """Shows that so much of the total is done."""
@@ -65,7 +69,7 @@ def of_bytes(
 
     total: the bytes in all, asked for when somebody looks. shown: whether the user wants bars.
     """
-    if not shown or _shown.locked() or not is_terminal():
+    if not shown or _shown.locked() or not is_watched():
         yield _nobody
         return
     count = _Count(Bar(title, max(total(), 1), unit="B", unit_scale=True, unit_divisor=1024,
@@ -105,9 +109,15 @@ def _nobody(_more: int) -> None:
     pass
 
 
-def is_terminal() -> bool:
-    """Whether somebody sees stderr as it is written."""
+def is_watched() -> bool:
+    """Whether stderr is a terminal, or the program runs in a notebook."""
     try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
+        return sys.stderr.isatty() or _is_notebook()
+    except (AttributeError, ValueError):  # there is no stderr, or it is closed
         return False
+
+
+def _is_notebook() -> bool:
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = None if get_shell is None else get_shell()
+    return shell is not None and "IPKernelApp" in shell.config

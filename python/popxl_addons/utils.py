@@ -78,7 +78,7 @@ def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> 
     """
     items: Any = list(weights.items())
     try:
-        from tqdm import tqdm
+        from tqdm.auto import tqdm
 
         items = tqdm(items, desc="Writing variables")
     except ImportError:

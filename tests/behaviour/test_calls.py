@@ -345,7 +345,7 @@ def test_the_compilation_time_is_that_without_the_hooks(monkeypatch):
 
 
 def test_nothing_is_logged_into_the_line_of_the_progress_bar(capfd, monkeypatch):
-    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "is_watched", lambda: True)
 
     class Warned(torch.nn.Module):
         def forward(self, x):

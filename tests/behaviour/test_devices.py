@@ -29,9 +29,7 @@ class TwoIpus(torch.nn.Module):
 
 @pytest.fixture
 def log(caplog):
-    poptorch._logging.logger.propagate = True
-    yield caplog
-    poptorch._logging.logger.propagate = False
+    return caplog
 
 
 @pytest.fixture

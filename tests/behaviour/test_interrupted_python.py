@@ -146,9 +146,7 @@ def count_points():
 
 @pytest.fixture
 def log(caplog):
-    poptorch._logging.logger.propagate = True
-    yield caplog
-    poptorch._logging.logger.propagate = False
+    return caplog
 
 
 def interrupted_at(line):

@@ -1,5 +1,6 @@
 """What is logged on request, by options and by environment variables."""
 
+import logging
 import os
 import re
 import subprocess
@@ -19,9 +20,7 @@ X = torch.randn(4, 3)
 
 @pytest.fixture
 def log(caplog):
-    poptorch._logging.logger.propagate = True
     yield caplog
-    poptorch._logging.logger.propagate = False
     poptorch.setLogLevel("INFO")
 
 
@@ -243,3 +242,35 @@ def test_a_log_that_cannot_be_written(tmp_path):
 def test_levels_by_number_and_in_small_letters(level):
     _, errors = run(COMPILES, POPTORCH_LOG_LEVEL=level)
     assert errors == ""
+
+
+def test_loggers_have_the_names_of_topics():
+    assert logging.getLogger("poptorch::python") is logging.getLogger("poptorch")
+    names = {name for name in logging.root.manager.loggerDict if name.startswith("poptorch.")}
+    assert names >= {
+        f"poptorch.{topic}"
+        for topic in ("compile", "data", "devices", "optimisers", "options", "placement", "weights")
+    }
+
+
+def test_records_reach_the_handlers_of_the_program(caplog):
+    with caplog.at_level(logging.INFO, "poptorch.compile"):
+        poptorch.inferenceModel(torch.nn.ReLU())(X)
+    (compiled,) = [r for r in caplog.records if r.getMessage().startswith("Compiled ")]
+    assert compiled.name == "poptorch.compile"
+
+
+CONFIGURED = """
+import logging, sys, poptorch, torch
+logging.basicConfig(format="%(name)s|%(message)s", stream=sys.stderr, level=logging.INFO)
+poptorch.inferenceModel(torch.nn.ReLU())(torch.ones(2))
+logging.getLogger("poptorch").setLevel(logging.ERROR)
+poptorch.inferenceModel(torch.nn.Tanh())(torch.ones(2))
+"""
+
+
+def test_a_program_that_configures_logging_gets_each_record_once(tmp_path):
+    words = [sys.executable, "-c", CONFIGURED]
+    done = zygote.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stderr.splitlines() if "Compiled" in line]
+    assert [line.partition("ReLU")[0] for line in lines] == ["poptorch.compile|Compiled "]

@@ -18,9 +18,7 @@ OPTIMISER_TAIL = (
 @pytest.fixture
 def log(caplog):
     poptorch.setLogLevel("TRACE")
-    poptorch._logging.logger.propagate = True
     yield caplog
-    poptorch._logging.logger.propagate = False
     poptorch.setLogLevel("INFO")
 
 

@@ -10,6 +10,7 @@ import poptorch
 import pytest
 import torch
 import zygote
+from poptorch._versions import ONEDNN, TORCH
 from torch.nn import functional as F
 
 X = torch.randn(4, 3)
@@ -240,15 +241,15 @@ def import_poptorch(tmp_path, *, before):
 @pytest.mark.shared
 def test_torch_of_another_version_at_import(tmp_path):
     found = import_poptorch(tmp_path, before="import torch; torch.__version__ = '2.12.1+cpu'")
-    assert "PopTorch" in found and "built for torch 2.13.0 but found torch 2.12.1+cpu" in found
-    assert "pip install torch==2.13.0" in found
+    assert "PopTorch" in found and f"built for torch {TORCH} but found torch 2.12.1+cpu" in found
+    assert f"pip install torch=={TORCH}" in found
 
 
 NATIVE_MODULES = {
     "oneDNN is missing": (
         "_torch",
         "libdnnl.so.3: cannot open shared object file",
-        ["oneDNN 2023.2.0", "libdnnl", "pip install onednn-cpu-gomp==2023.2.0"],
+        [f"oneDNN {ONEDNN}", "libdnnl", f"pip install onednn-cpu-gomp=={ONEDNN}"],
     ),
     "the processor lacks what the kernels need": (
         "_core",

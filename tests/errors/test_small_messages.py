@@ -11,9 +11,7 @@ OVERLAP = poptorch.OverlapMode.OverlapDeviceIterationLoop
 
 @pytest.fixture
 def log(caplog):
-    poptorch._logging.logger.propagate = True
-    yield caplog
-    poptorch._logging.logger.propagate = False
+    return caplog
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import copy
 import importlib
 import inspect
 import pickle
+from pathlib import Path
 
 import poptorch
 import pytest
@@ -283,3 +284,40 @@ def test_name_scopes_by_torchs_operators():
         True,
         False,
     ]
+
+
+def public_objects():
+    for name, value in vars(poptorch).items():
+        if not name.startswith("_") and (inspect.isfunction(value) or inspect.isclass(value)):
+            yield name, value
+
+
+def test_public_names_say_by_which_path_users_import_them():
+    elsewhere = {
+        name: value.__module__
+        for name, value in public_objects()
+        if value.__module__ not in ("poptorch", "poptorch_core")
+    }
+    assert elsewhere == {}
+    assert len(list(public_objects())) > 60
+
+
+@pytest.mark.parametrize("name", ["Options", "PipelinedExecution", "OutputMode", "trainingModel"])
+def test_public_names_are_pickled_by_that_path(name):
+    value = getattr(poptorch, name)
+    assert pickle.loads(pickle.dumps(value)) is value
+    assert b"poptorch._impl" not in pickle.dumps(value)
+
+
+def test_pickles_of_version_3_4_load():
+    """Options with a strategy, a module with a hook that begins a block, and an enumeration."""
+    path = Path(__file__).parent / "pickles/version_3_4.pickle"
+    assert b"poptorch._impl.option_groups" in path.read_bytes()
+    options, module, mode = pickle.loads(path.read_bytes())
+    strategy = poptorch.PipelinedExecution(poptorch.Stage("a"), poptorch.Stage("b"))
+    assert repr(options) == repr(
+        poptorch.Options().deviceIterations(4).setExecutionStrategy(strategy)
+    )
+    (hook,) = module._forward_pre_hooks.values()
+    assert type(hook) is _BlockHook
+    assert mode is poptorch.OutputMode.All

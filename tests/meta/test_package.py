@@ -9,8 +9,19 @@ from pathlib import Path
 import poptorch_core
 import pytest
 from load_tool import ROOT
+from poptorch import _versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/building.md"])
+def test_pages_state_the_versions_that_are_built_for(page):
+    text = (ROOT / page).read_text()
+    stated = set(re.findall(r"\b(torch|oneDNN) (\d+\.\d+\.\d+)", text))
+    assert stated
+    assert stated <= {("torch", _versions.TORCH), ("oneDNN", _versions.ONEDNN)}
+    needed = PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert set(re.findall(r"\bPython (3\.\d+)", text)) <= {needed}
 
 
 def test_license():

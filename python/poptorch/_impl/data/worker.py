@@ -18,10 +18,12 @@ import torch.utils.data
 from poptorch._impl.data.epochs import OwnProcess
 from poptorch._impl.data.ring import Ring, Shape
 from poptorch._impl.pytree.structures import Node, flatten, walk
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import _core
 from poptorch_core.process_guard import EndsWithMaker, Process, end_with
 from torch.utils.data import dataloader as torch_dataloader
+
+logger = logger_of(__name__)
 
 
 class Slot(enum.IntEnum):

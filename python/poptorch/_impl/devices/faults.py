@@ -1,6 +1,8 @@
 """What a fault leaves: nothing on the device, and on the host what was copied last."""
 
-from poptorch._logging import logger
+from poptorch._logging import logger_of
+
+logger = logger_of(__name__)
 
 
 def is_lost(compiled) -> bool:

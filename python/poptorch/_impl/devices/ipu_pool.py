@@ -18,9 +18,11 @@ from typing import Any
 
 from poptorch._impl.files import private_folders
 from poptorch._impl.options import environment
-from poptorch._logging import TRACE, logger
+from poptorch._logging import TRACE, logger_of
 from poptorch.enums import ConnectionType
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 VERSIONS = {1: "ipu1", 2: "ipu2", 21: "ipu21"}  # hardware version → profile of the compiler
 LARGEST_PER_PROCESS = 64

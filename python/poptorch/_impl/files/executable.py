@@ -27,9 +27,11 @@ from poptorch._impl.wrapper import compilation, device_binding, results
 from poptorch._impl.wrapper.call_arguments import Arguments
 from poptorch._impl.wrapper.compiled_model import Compiled, DeviceState
 from poptorch._impl.wrapper.spec import Wrapped
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.options import Options
 from poptorch_core import Error, _torch
+
+logger = logger_of(__name__)
 
 _DEFAULT_NAME = "model.poptorch"
 _DIFFERS = "The program was compiled for other options: wrap the model with the same ones."

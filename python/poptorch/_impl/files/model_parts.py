@@ -14,10 +14,12 @@ from poptorch._impl.trace import session
 from poptorch._impl.wrapper import model_classes
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.enums import ConnectionType
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 named_tensors = session.named_tensors
 

@@ -2,9 +2,11 @@
 
 from poptorch._impl.options import group_class
 from poptorch._impl.wrapper.compiled_model import Compiled
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 
 def report(compiled: Compiled) -> dict:

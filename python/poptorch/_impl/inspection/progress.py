@@ -11,7 +11,6 @@ from collections.abc import Callable
 from poptorch._impl.options.group_class import value_of
 from poptorch.options import Options
 from poptorch_core import progress
-from tqdm import tqdm
 
 TITLE = "Graph compilation"
 STEPS = 100
@@ -52,10 +51,12 @@ class Progress:
     def _draw(self, done: int, total: int) -> None:
         if self._bar is not None:
             self._bar.move_to(done)
-        elif progress.is_terminal():
+        elif progress.is_watched():
             self._bar = progress.Bar(TITLE, total, bar_format=LAYOUT)
             self._bar.move_to(done)
         elif done == total:  # nobody watches: a log has the finished line
+            from tqdm import tqdm  # which takes a while
+
             line = tqdm.format_meter(done, total, self.seconds, prefix=TITLE, bar_format=LAYOUT)
             with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none
                 sys.stderr.write(line + "\n")

@@ -9,11 +9,13 @@ from poptorch._impl.options.group_class import differing
 from poptorch._impl.wrapper import compile_log
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.options import Options
 from poptorch.profiling import recorded
 from poptorch_core.reports import asked
 from poptorch_core.writable import check_writable
+
+logger = logger_of(__name__)
 
 
 def is_asked(options: Options) -> bool:

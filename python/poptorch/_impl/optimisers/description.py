@@ -5,8 +5,10 @@ from typing import Any
 
 import torch
 from poptorch import optim
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 # Torch's class: (kind of the compiler, defaults that torch gives).
 _KINDS = {

@@ -13,7 +13,9 @@ import torch
 from poptorch._impl.devices import faults, ipu_pool
 from poptorch._impl.inspection import progress
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
-from poptorch._logging import logger
+from poptorch._logging import logger_of
+
+logger = logger_of(__name__)
 
 STEP, SCALE_FACTOR = "Step___", "lossScaleUpdateFactor"
 _ONE_STEP = "Step"  # as state dictionaries had it of all parameters

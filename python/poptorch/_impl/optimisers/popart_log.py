@@ -2,7 +2,9 @@
 
 import torch
 from poptorch._impl.optimisers import description
-from poptorch._logging import logger
+from poptorch._logging import logger_of
+
+logger = logger_of(__name__)
 
 _NAMES = {
     "lr": "learningRate",

@@ -13,7 +13,7 @@ from poptorch._impl.options.checks import boolean, whole
 from poptorch._impl.options.group_class import OptionGroup, store
 from poptorch._impl.options.rows import COMPILE, HOST, RECORDED, RUN, Row
 from poptorch._impl.options.stored_values import Session, recorded_as, state_of
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
 
 if TYPE_CHECKING:  # what the rows of each class make of it
@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # what the rows of each class make of it
 else:
     DistributedRows = EmulatorRows = JitRows = PopartRows = PrecisionRows = OptionGroup
     TensorLocationRows = TensorLocationSettingsRows = TrainingRows = OptionGroup
+
+logger = logger_of(__name__)
 
 Stored: TypeAlias = dict[str, Any]  # by attribute
 

@@ -7,9 +7,11 @@ allowed: at import for what is set then, later where it is read.
 import difflib
 import os
 
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import _core
 from poptorch_core.variables import whole_number
+
+logger = logger_of(__name__)
 
 # name, kind, doc, allowed values, (least, most), whether it has an effect
 VARIABLES = _core.environment()

@@ -15,12 +15,14 @@ from poptorch._impl.options.checks import boolean, number_in, positive_int, stri
 from poptorch._impl.options.definitions import Stored
 from poptorch._impl.options.group_class import OptionGroup, value_of
 from poptorch._impl.options.stored_values import state_of
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
 from poptorch_core._core import Execution
 
 if TYPE_CHECKING:
     from poptorch.options import Options
+
+logger = logger_of(__name__)
 
 
 def set_output_mode(

@@ -15,8 +15,10 @@ import torch
 from poptorch import _native
 from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.placement.strategies import ExecutionStrategy, Place, is_ipu
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
     "poptorch_blocks", default=None

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.options.group_class import OptionGroup, value_of
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch.enums import AutoStage, Liveness
+
+logger = logger_of(__name__)
 
 _Placed = TypeVar("_Placed")
 _MOST_IPUS = 1 << 16  # more than any system has

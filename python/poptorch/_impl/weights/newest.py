@@ -11,8 +11,10 @@ from contextlib import contextmanager
 import torch
 from poptorch._impl.devices import faults
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from torch.utils.weak import WeakTensorKeyDictionary
+
+logger = logger_of(__name__)
 
 
 class Weights:

@@ -7,8 +7,10 @@ from poptorch._impl.weights.newest import Weights
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 
 def to_host(compiled: Compiled, weights: Weights, wrapper: Wrapper) -> None:

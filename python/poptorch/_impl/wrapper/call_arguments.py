@@ -15,9 +15,11 @@ from poptorch._impl.pytree.structures import (
     unflatten,
     walk,
 )
-from poptorch._logging import logger, warn_once
+from poptorch._logging import logger_of, warn_once
 from poptorch_core import Error, _torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+logger = logger_of(__name__)
 
 POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 VAR_POSITIONAL = inspect.Parameter.VAR_POSITIONAL
@@ -239,9 +241,10 @@ class Signature:
         if tensor.dtype in _NARROWED:
             narrow = _NARROWED[tensor.dtype]
             text = f"The device has no {tensor.dtype}: such inputs become {narrow}"
-            warn_once(_warned_of_types, tensor.dtype, text)
+            warn_once(logger, _warned_of_types, tensor.dtype, text)
         if tensor.requires_grad:
             warn_once(
+                logger,
                 self.warned,
                 "requires_grad",
                 "Input tensor has requires_grad=True set. This tensor will be detached because "
@@ -250,6 +253,7 @@ class Signature:
             tensor = tensor.detach()
         if not tensor.is_contiguous():
             warn_once(
+                logger,
                 self.warned,
                 "contiguous",
                 "At least one input tensor is not contiguous: non-contiguous tensors will be "

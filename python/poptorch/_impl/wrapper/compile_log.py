@@ -11,8 +11,10 @@ from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.placement.strategies import strategy_in
 from poptorch._impl.wrapper.compiled_model import Compiled
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch_core.writable import check_writable
+
+logger = logger_of(__name__)
 
 
 def check(options) -> None:

@@ -10,11 +10,13 @@ from poptorch._impl.options.group_class import value_of
 from poptorch._impl.weights import transfer
 from poptorch._impl.weights.newest import Weights
 from poptorch._impl.wrapper.compiled_model import Compiled
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch._native import Executable
 from poptorch.enums import ConnectionType
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 
 def pool_of(options: Options) -> ipu_pool.Pool:

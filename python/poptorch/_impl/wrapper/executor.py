@@ -20,10 +20,12 @@ from poptorch._impl.wrapper.host_changes import ModelWatch
 from poptorch._impl.wrapper.locking import at_once, one_thread
 from poptorch._impl.wrapper.spec import wrapped
 from poptorch._impl.wrapper.state import WrapperState
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from poptorch._versions import VERSION
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 
 class PoplarExecutor(Inspected):

@@ -5,8 +5,10 @@ import weakref
 
 import torch
 from poptorch._impl.optimisers import description
-from poptorch._logging import logger
+from poptorch._logging import logger_of
 from torch.nn.modules import module as torch_module
+
+logger = logger_of(__name__)
 
 # What torch's schedulers add to an optimiser object, and what a wrapper does.
 _OF_SCHEDULERS = ("step", "_step_count", "_opt_called", "__getstate__")

@@ -13,7 +13,9 @@ from poptorch._impl.wrapper.call_arguments import Arguments
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
 from poptorch._impl.wrapper.state import Wrapper, WrapperState, wrapper_state
-from poptorch._logging import logger
+from poptorch._logging import logger_of
+
+logger = logger_of(__name__)
 
 
 def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compiled:

@@ -15,9 +15,11 @@ from poptorch._impl.weights.replica_groups import Groupings
 from poptorch._impl.wrapper import compile_log, model_classes
 from poptorch._impl.wrapper.batching import Batching, resolve_output_mode
 from poptorch._impl.wrapper.call_arguments import Signature, check_initialised
-from poptorch._logging import logger, set_repeat_limit
+from poptorch._logging import logger_of, set_repeat_limit
 from poptorch.options import Options
 from poptorch_core import Error
+
+logger = logger_of(__name__)
 
 
 @dataclass(frozen=True, eq=False)
