@@ -1,7 +1,9 @@
-"""Writes the figures of report() into docs/machine.md and the schema of reports.
+"""Writes what follows from the figures of report() and from the schema of reports.
 
-They are the rows of poptorch_cpp/account/report_rows.cpp. With --check nothing is written; the exit
-status tells whether both are up to date.
+The figures are the rows of poptorch_cpp/account/report_rows.cpp. From them: the tables in
+docs/machine.md, parts of the schema, and the TypedDicts of poptorch_core/reports/figures.py. From
+the schema: docs/report-json.md. With --check nothing is written; the exit status tells whether all
+files are up to date.
 """
 
 import json
@@ -9,11 +11,14 @@ import re
 import sys
 from pathlib import Path
 
+import report_json_page
 from poptorch_core import _core
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/machine.md"
 SCHEMA = ROOT / "python/poptorch_core/reports/report.schema.json"
+TYPES = ROOT / "python/poptorch_core/reports/figures.py"
+JSON_PAGE = ROOT / "docs/report-json.md"
 BETWEEN = re.compile(r"(?<=<!-- figures -->\n).*(?=<!-- end of figures -->)", re.DOTALL)
 FORMS = {
     "int": {"type": "integer", "minimum": 0},
@@ -58,6 +63,40 @@ def take_rows(schema, rows):
         items["required"] = list(items["properties"])
 
 
+PYTHON_TYPES = {"list of str": "list[str]", "float by str": "dict[str, float]"}
+CLASSES = {
+    "ipus": "IpuFigures",
+    "streams": "StreamFigures",
+    "stages": "StageFigures",
+    "ops": "OpFigures",
+    "collectives": "CollectiveFigures",
+    "": "Report",
+}
+TYPES_HEAD = '''"""The keys of report(), for type checkers and editors.
+
+Made from the rows of the core by tools/write_report_figures.py.
+"""
+
+from typing import NotRequired, TypedDict
+'''
+
+
+def typed_dicts(rows):
+    """The module of TypedDicts: a class for each list of the report, and `Report`."""
+    parts = [part for part in rows if part] + [""]
+    made = [TYPES_HEAD]
+    for part in parts:
+        about = f"An entry of `{part}`" if part else "What report() returns"
+        doc = f'    """{about}. docs/machine.md has the units."""\n'
+        lines = [f"class {CLASSES[part]}(TypedDict):", doc]
+        lines += [f"    {name}: {PYTHON_TYPES.get(kind, kind)}" for name, kind, *_ in rows[part]]
+        if not part:
+            lines += [f"    {other}: list[{CLASSES[other]}]" for other in parts if other]
+            lines += ["    recorded_options: NotRequired[dict[str, str]]"]
+        made.append("\n".join(lines) + "\n")
+    return "\n\n".join(made)
+
+
 def _form(figure):
     return {key: value for key, value in figure.items() if key != "description"}
 
@@ -67,11 +106,17 @@ def texts():
     rows, schema = rows_by_list(), json.loads(SCHEMA.read_text())
     take_rows(schema, rows)
     page = BETWEEN.sub(lambda _: tables(rows, schema), PAGE.read_text())
-    return {PAGE: page, SCHEMA: json.dumps(schema, indent=2) + "\n"}
+    return {
+        PAGE: page,
+        SCHEMA: json.dumps(schema, indent=2) + "\n",
+        TYPES: typed_dicts(rows),
+        JSON_PAGE: report_json_page.text(schema),
+    }
 
 
 def main():
-    stale = {file: text for file, text in texts().items() if file.read_text() != text}
+    now = {file: file.read_text() if file.exists() else "" for file in texts()}
+    stale = {file: text for file, text in texts().items() if now[file] != text}
     if sys.argv[1:] == ["--check"]:
         return bool(stale)
     for file, text in stale.items():

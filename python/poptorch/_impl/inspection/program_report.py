@@ -1,18 +1,21 @@
 """What a compiled model tells of itself: report, schedule, cycles, random state."""
 
+from typing import cast
+
 from poptorch._impl.options import group_class
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._logging import logger_of
 from poptorch.options import Options
 from poptorch_core import Error
+from poptorch_core.reports.figures import Report
 
 logger = logger_of(__name__)
 
 
-def report(compiled: Compiled) -> dict:
-    """The executable's, with the options that only hardware could honour."""
+def report(compiled: Compiled) -> Report:
+    """Returns the executable's report, with the options that only hardware could honour."""
     recorded = group_class.recorded(compiled.options)
-    return {**compiled.executable.report(), "recorded_options": recorded}
+    return cast(Report, {**compiled.executable.report(), "recorded_options": recorded})
 
 
 def schedule_of(compiled: Compiled, micro_batches: int) -> dict:

@@ -17,7 +17,7 @@ from poptorch._impl.inspection.latency import Latency
 from poptorch._impl.wrapper import anchors
 from poptorch._impl.wrapper.compiled_model import existing
 from poptorch._impl.wrapper.state import WrapperState
-from poptorch_core.reports import data, drawings
+from poptorch_core.reports.figures import Report
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,7 +32,7 @@ class Inspected:
         """The text of a form: "traced", "normal", "differentiated", "placed" or "program"."""
         return existing(self._state.compiled).executable.text(form, locations)
 
-    def report(self) -> dict:
+    def report(self) -> Report:
         """What the emulated IPUs hold, in bytes, and how long a run takes, in cycles.
 
         "recorded_options" are those that were set and that only hardware could honour.
@@ -66,6 +66,8 @@ class Inspected:
 
         Raises poptorch.Error where that is not installed.
         """
+        from poptorch_core.reports import drawings  # which imports numpy
+
         return drawings.schedule(self.schedule(micro_batches))
 
     def plot_memory(self) -> "Figure":
@@ -73,6 +75,8 @@ class Inspected:
 
         Raises poptorch.Error where that is not installed.
         """
+        from poptorch_core.reports import data, drawings
+
         return drawings.memory(data.make(existing(self._state.compiled).executable, {}))
 
     def _repr_html_(self) -> str | None:
