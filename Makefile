@@ -161,7 +161,7 @@ tsan: $(VENV)/.core ## unit tests under the thread sanitizer
 # forks while it has threads, and its stand-in of /proc/<own process>/stat lets instances of one process take
 # each other for ended, so tests of instances are left out.
 EMULATED := --gtest_brief=1 --gtest_filter='-SharedFabric*:FrameFabric*:*RemoteCollective*:*Fork*'
-SSE4_TESTS := tests/meta/test_instruction_sets.py tests/behaviour/test_models.py tests/behaviour/test_optimiser_steps.py
+SSE4_TESTS := tests/meta/test_instruction_sets.py tests/behaviour/wrapper/test_models.py tests/behaviour/optimisers/test_optimiser_steps.py
 sse4: $(VENV)/.development ## tests of the SSE4 kernels, on an emulated processor without AVX
 	@tools/install_system_packages.sh $(PYTHON) emulation
 	@$(STAGE) configure-sse4 cmake -G Ninja -B build-sse4 -DPython_EXECUTABLE=$(BIN)/python -DPOPTORCH_WERROR=ON \

@@ -79,7 +79,7 @@ def pytest_generate_tests(metafunc):
     asked, test = metafunc.config.getoption("--config"), metafunc.definition
     if asked:
         names = worlds.asked_for(asked, test.path.name, test.originalname)
-    elif metafunc.config.getoption("--share") and test.path.parent.name == worlds.SUITE_FOLDER:
+    elif metafunc.config.getoption("--share") and worlds.SUITE_FOLDER in test.path.parts:
         # For a test with the marker, shares.split() deals out the pairs of a case and a world.
         share = "all" if test.get_closest_marker("shared") else shares.of_run()
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)

@@ -12,7 +12,7 @@ import worlds
 BEHAVIOUR = Path(__file__).resolve().parents[1] / "behaviour"
 TESTS = [
     (file.name, node.name)
-    for file in sorted(BEHAVIOUR.glob("test_*.py"))
+    for file in sorted(BEHAVIOUR.rglob("test_*.py"))
     for node in ast.walk(ast.parse(file.read_text()))
     if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
 ]

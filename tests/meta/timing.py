@@ -49,7 +49,7 @@ def module_of(path):
 
 def file_of(path, module):
     """The file of ours that an import names."""
-    places = [] if module in NOT_FOLLOWED else [path.parent, TESTS]
+    places = [] if module in NOT_FOLLOWED else [path.parent, path.parents[1], TESTS]
     return next((f for p in places if (f := p / f"{module}.py").exists()), None)
 
 
@@ -82,9 +82,10 @@ def used_by(path, node):
             elif file and own is None:
                 found += of_file(file, part.attr)
         elif isinstance(part, ast.Constant) and str(part.value).endswith(".py"):
-            program = path.parent / str(part.value)
-            if program.is_file() and not program.name.startswith("test_"):
-                found.append((program, module_of(program)[0]))
+            folders = [path.parent] + [f for f in path.parents[1:2] if f != TESTS]
+            for program in (folder / str(part.value) for folder in folders):
+                if program.is_file() and not program.name.startswith("test_"):
+                    found.append((program, module_of(program)[0]))
     return found
 
 

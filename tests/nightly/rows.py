@@ -47,10 +47,9 @@ ROWS = (
         "{python} tests/survey/run.py --jobs {jobs} --most {count}",
         line("survey:"), full=1_000),
     Row("R3", "optimisers over their hyper-parameters, and when resumed",
-        PYTEST + "tests/behaviour/test_optimisers.py tests/behaviour/test_optimiser_steps.py "
-        "tests/behaviour/test_optimiser_scaling.py tests/behaviour/test_resume.py", PASSED),
+        PYTEST + "tests/behaviour/optimisers", PASSED),
     Row("R4", "random modules, cut at random: eager = each strategy",
-        PYTEST + "tests/behaviour/test_partition_fuzz.py", PASSED, full=20_000,
+        PYTEST + "tests/behaviour/placement/test_partition_fuzz.py", PASSED, full=20_000,
         environment={"POPTORCH_FUZZ_SEEDS": "{count}"}),
     Row("R5", "verifier: ill-formed modules, mutants of every golden text",
         "build/tests/unit/poptorch_unit_tests --gtest_brief=1",
@@ -63,9 +62,10 @@ ROWS = (
     Row("R6, S1, S2", "fuzzers of IR, programs, files and options, sanitized",
         "make fuzz RUNS={count}", _executions, full=2_000_000),
     Row("R8", "training killed at random points, and faults of every call that writes",
-        PYTEST + "-rP tests/behaviour/test_killed_training.py tests/behaviour/test_whole_files.py "
-        "tests/behaviour/test_checkpoints.py tests/behaviour/test_checkpoint_files.py "
-        "tests/behaviour/test_loader_positions.py",
+        PYTEST + "-rP tests/behaviour/faults/test_killed_training.py "
+        "tests/behaviour/files/test_whole_files.py tests/behaviour/files/test_checkpoints.py "
+        "tests/behaviour/files/test_checkpoint_files.py "
+        "tests/behaviour/data/test_loader_positions.py",
         PASSED, full=1_000, environment={"POPTORCH_TRAINING_KILLS": "{count}"}),
     Row("R7", "programs that share a cache, 5 of 16 killed in every other round",
         "{python} tests/behaviour/cached_models.py rounds {count} {seed}",
@@ -78,7 +78,8 @@ ROWS = (
         "--gtest_filter='WholeFile*:FileLock*:Container*:Safetensors*:ExecutableFile*:Cache*' && "
         + PYTEST + "tests/errors/test_hostile_files.py", _lines(r"PASSED", r"\d+ passed")),
     Row("R9", "memory that does not suffice, and the remedies",
-        PYTEST + "tests/behaviour/test_memory_remedies.py tests/behaviour/test_plan.py", PASSED),
+        PYTEST + "tests/behaviour/devices/test_memory_remedies.py "
+        "tests/behaviour/placement/test_plan.py", PASSED),
     Row("all", "every case of the tests of which CI takes a twelfth",
         PYTEST + "-m shared tests", PASSED),
     Row("all", "what takes too long for CI: the marker `nightly`",
@@ -87,7 +88,8 @@ ROWS = (
         "make install && env -u PYTHONPATH " + PYTEST + "tests/meta/test_cpp.py "
         "tests/meta/test_examples.py", PASSED, environment={"POPTORCH_CPP_AS_USERS_DO": "1"}),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
-        PYTEST + "tests/behaviour/test_determinism.py tests/behaviour/test_replicas.py", PASSED),
+        PYTEST + "tests/behaviour/wrapper/test_determinism.py "
+        "tests/behaviour/placement/test_replicas.py", PASSED),
     Row("R10", "the tests of behaviour in every config of tests/configs, of which CI takes a sixth",
         PYTEST + "--config all tests/behaviour", PASSED),
     Row("R10", "the same bits over instances, and collectives, at every number of them",
@@ -103,15 +105,15 @@ ROWS = (
         PYTEST + "tests/clients/test_transformers.py", PASSED,
         environment={"ALL_TRANSFORMERS": "1"}),
     Row("R11", "NaN, infinities and automatic loss scaling",
-        PYTEST + "tests/behaviour/test_optimiser_scaling.py tests/errors/test_refused_values.py",
-        PASSED),
+        PYTEST + "tests/behaviour/optimisers/test_optimiser_scaling.py "
+        "tests/errors/test_refused_values.py", PASSED),
     Row("R12", "kills of programs that load data: nothing is left within 2 s",
         PYTEST + "tests/nightly/loader_ends.py", PASSED, full=10,
         environment={"POPTORCH_KILL_POINTS": "{count}"}),
     Row("R12", "Ctrl-C at every point of the Python layer",
-        PYTEST + "tests/behaviour/test_interrupted_python.py tests/behaviour/test_interrupts.py "
-        "tests/behaviour/test_threads.py", PASSED, full=1,
-        environment={"POPTORCH_INTERRUPT_EVERY": "{one_in}"}),
+        PYTEST + "tests/behaviour/faults/test_interrupted_python.py "
+        "tests/behaviour/faults/test_interrupts.py tests/behaviour/faults/test_threads.py",
+        PASSED, full=1, environment={"POPTORCH_INTERRUPT_EVERY": "{one_in}"}),
     Row("R12", "signals at random times of a program",
         "{python} tests/nightly/signals.py --points {count}", line("signals:"), full=300),
     Row("R12", "kills and stops of one of 8 processes at random times; of 2 and 4 at each point",
@@ -129,7 +131,7 @@ ROWS = (
         line(r"PASSED|FAILED")),
     Row("R12", "unit tests under the thread sanitizer", "make tsan", line(r"PASSED|FAILED")),
     Row("R13", "faults of IPUs at random points: training resumed bit by bit",
-        PYTEST + "tests/behaviour/test_faults.py", PASSED, full=100,
+        PYTEST + "tests/behaviour/faults/test_faults.py", PASSED, full=100,
         environment={"POPTORCH_FUZZ_FAULTS": "{count}"}),
     Row("R14", "a thousand layers compile in five seconds of CPU time",
         "{python} tests/nightly/deep.py", line("deep:")),

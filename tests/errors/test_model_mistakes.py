@@ -92,8 +92,8 @@ def by_loss(loss, target=X):
 
 functional = torch.nn.functional
 RETURNED = r"\[outputs\] the model returns a"
-LINE = r"\(\S*test_mistakes\.py:\d+\)"
-CALLED = r"\(called at \S*test_mistakes\.py:\d+\)"
+LINE = r"\(\S*test_model_mistakes\.py:\d+\)"
+CALLED = r"\(called at \S*test_model_mistakes\.py:\d+\)"
 
 
 def set_random_state():

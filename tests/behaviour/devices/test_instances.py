@@ -57,7 +57,7 @@ def rows() -> np.ndarray:
 
 def start(path: Path, instance: int, instances: int, runs: int = -1) -> subprocess.Popen:
     command = [sys.executable, "-c", PROGRAM, str(path), str(instance), str(instances), str(runs)]
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     path_list = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path_list}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)

@@ -23,7 +23,7 @@ FEW = ["sync", "async-workers"]
 @pytest.mark.parametrize("kind", KINDS if KILLS else FEW)
 def test_killed_training_ends_with_the_bits_of_the_undisturbed(kind, tmp_path):
     kills = -(-KILLS // len(KINDS)) or 10
-    program = Path(__file__).with_name("killed_training.py")
+    program = Path(__file__).parents[1] / "killed_training.py"
     times = ["times"] if KILLS else []
     done = subprocess.run(
         [sys.executable, program, kind, str(kills), tmp_path, SEED, *times],

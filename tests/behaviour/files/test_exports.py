@@ -12,7 +12,7 @@ import torch
 import zygote
 from poptorch.enums import ConnectionType
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def in_process(*arguments, **environment):

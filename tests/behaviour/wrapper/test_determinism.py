@@ -41,7 +41,7 @@ WORKLOADS = ["W1", "W2", "W3", "W4", "W5", "W7", "W8"]
 
 
 def run(threads, hash_seed, world="", workloads=WORKLOADS):
-    paths = [str(pathlib.Path(__file__).parents[1]), *filter(None, sys.path)]
+    paths = [str(pathlib.Path(__file__).parents[2]), *filter(None, sys.path)]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, world, *workloads],
         env={

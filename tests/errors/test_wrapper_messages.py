@@ -14,7 +14,7 @@ from poptorch._versions import ONEDNN, TORCH
 from torch.nn import functional as F
 
 X = torch.randn(4, 3)
-HERE = r"test_messages\.py:\d+"
+HERE = r"test_wrapper_messages\.py:\d+"
 
 
 class Call(torch.nn.Module):

@@ -8,7 +8,7 @@ import poptorch
 import pytest
 import zygote
 
-LISTINGS = pathlib.Path(__file__).parents[2] / "examples/python/listings"
+LISTINGS = pathlib.Path(__file__).parents[3] / "examples/python/listings"
 # What a listing must print, in order.
 EXPECTED = {
     "training_model": ["0: ", "799: "],

@@ -82,7 +82,8 @@ def test_a_floating_point_exception_names_the_module():
             return torch.log(x)
 
     checked = options(lambda o: o.Precision.enableFloatingPointExceptions(True))
-    with pytest.raises(poptorch.Error, match=r"log of module inner .*test_contract\.py:\d+"):
+    where = r"log of module inner .*test_matched_messages\.py:\d+"
+    with pytest.raises(poptorch.Error, match=where):
         poptorch.inferenceModel(Outer(), checked)(torch.tensor([-1.0]))
 
 
