@@ -1,16 +1,21 @@
-"""Checks the English of comments in C++: plain sentences, the field's terms, no mannerisms.
+"""Checks the English that people read: plain sentences, the field's terms, no mannerisms.
 
-`tools/check_words.py [path ...]` prints every place with the rule that it breaks; without a path it
-checks all of poptorch_cpp. A comment is a run of lines that begin with //, or follows code on its
-line.
+`tools/check_words.py [path ...]` prints every place with the rule that it breaks. It reads comments,
+docstrings, literals of three words or more, and the prose of pages. Texts that stay as they are
+stand in words_exceptions.txt, each with its reason.
 """
 
 import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent / "poptorch_cpp"
-# What a comment must not contain, with what to write instead. The case of letters does not matter.
+import words
+
+ROOT = Path(__file__).resolve().parent.parent
+PLACES = ("poptorch_cpp", "python", "tests", "tools", "benchmarks", "examples", "docs", "README.md",
+          "SECURITY.md", "CHANGELOG.md")  # fmt: skip
+EXCEPTIONS = Path(__file__).with_name("words_exceptions.txt")
+# What a text must not contain, with what to write instead. The case of letters does not matter.
 WORDS = (
     (r"(?<!there )\b(is|are|was|were) no (?!longer\b|more than\b)", "'is not a', 'without'"),
     (r"\bbehind (?!a |the (scenes|lock|mutex))", "'after', 'below' or 'beside'"),
@@ -24,57 +29,46 @@ WORDS = (
     (r"\b(a|the) (\w+ )?at hand\b", "'current'"),
     (r"\bImplements [\w/]+\.hpp\b", "nothing: the file's name says it"),
 )  # fmt: skip
-# What a comment on lines of its own must not begin with: such a sentence lacks its subject.
+# What a comment or docstring must not begin with: such a sentence lacks its subject.
 OPENINGS = re.compile(r"(What|Who|Whoever|Of|By|As|That|Those|Whom|With|Likewise|Such) ")
-
-COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|R"\((?:.|\n)*?\)"|//([^\n]*)')
-
-
-def comments(text):
-    """(number of the first line, text, whether it is on lines of its own), block by block."""
-    block, begin, last = [], 0, -1
-    for match in COMMENT.finditer(text):
-        if match[1] is None:
-            continue
-        line = text.count("\n", 0, match.start()) + 1
-        alone = not text[text.rfind("\n", 0, match.start()) + 1 : match.start()].strip()
-        if alone and block and line == last + 1:
-            block.append(match[1].strip())
-            last = line
-            continue
-        if block:
-            yield begin, " ".join(block), True
-        block, begin, last = ([match[1].strip()], line, line) if alone else ([], 0, -1)
-        if not alone:
-            yield line, match[1].strip(), False
-    if block:
-        yield begin, " ".join(block), True
+# A paragraph of a page may begin with "By default," or "With two IPUs, ...".
+PAGE_OPENINGS = re.compile(r"(?:[-*#|>]+ |\d+\. )*(What|Who|Whoever|Of|That|Those|Whom|Likewise) ")
 
 
-def problems(text):
-    """(line, what is wrong) of a file's comments."""
-    for line, comment, alone in comments(text):
+def exceptions():
+    """The texts that may stand, without their reasons."""
+    lines = EXCEPTIONS.read_text().splitlines()
+    return [line.partition(" | ")[0] for line in lines if line and not line.startswith("#")]
+
+
+def problems(suffix, text, allowed=()):
+    """(line, what is wrong) of a file's texts."""
+    for line, kind, said in words.texts_of(suffix, text):
+        for exception in allowed:
+            said = said.replace(exception, "")
         for pattern, instead in WORDS:
-            if found := re.search(pattern, comment, re.IGNORECASE):
+            if found := re.search(pattern, said, re.IGNORECASE):
                 yield line, f"'{found[0].strip()}': write {instead}"
-        if alone and (found := OPENINGS.match(comment)):
-            yield line, f"a comment begins with '{found[1]}': begin with its subject, or a verb"
+        opening = {"comment": OPENINGS, "docstring": OPENINGS, "page": PAGE_OPENINGS}.get(kind)
+        if opening and (found := opening.match(said)):
+            yield line, f"a {kind} begins with '{found[1]}': begin with its subject, or a verb"
 
 
 def main(paths=()):
-    paths = [Path(path) for path in paths] or [ROOT]
+    places = [Path(path) for path in paths] or [ROOT / place for place in PLACES]
     files = [
         file
-        for path in paths
-        for file in ([path] if path.is_file() else sorted(path.rglob("*")))
-        if file.suffix in (".cpp", ".hpp")
+        for place in places
+        for file in ([place] if place.is_file() else sorted(place.rglob("*")))
+        if file.suffix in (".cpp", ".hpp", ".py", ".md") and "egg-info" not in str(file)
     ]
+    allowed = exceptions()
     found = [
         f"{file}:{line}: {problem}"
         for file in files
-        for line, problem in problems(file.read_text())
+        for line, problem in problems(file.suffix, file.read_text(), allowed)
     ]
-    print("\n".join(found) or f"words: {len(files)} files have plain comments")
+    print("\n".join(found) or f"words: {len(files)} files are in plain English")
     return 1 if found else 0
 
 
