@@ -1,1 +1,1 @@
-"""Workloads and the harness that compares PopTorch with its peers."""
+"""The workloads, and the harness that compares PopTorch with its peers."""

@@ -1,10 +1,11 @@
 """Compares several processes with torch's: `python -m benchmarks.instances --count 2`.
 
-All-reduces against Gloo's, and steps of workloads against DistributedDataParallel over Gloo, on
-one thread a process, and against one process that has as many replicas and threads, for which the
-others wait. Every instance runs all in turns, so that a disturbed machine disturbs all; a ratio is
-the median over rounds of theirs over ours, in wall time and in CPU time of instance 0.
-`--instances-per-host 1` sends over Gloo what would go through shared memory.
+Times all-reduces against Gloo's, and steps of workloads against DistributedDataParallel over Gloo,
+on one thread per process. Also times steps against one process with as many replicas and threads,
+for which the other processes wait. Every instance runs all of them in turn, so that a disturbance
+of the machine affects all. A ratio is the median over rounds of their time over ours, in wall time
+and in CPU time of instance 0. `--instances-per-host 1` uses Gloo for what would go through shared
+memory.
 """
 
 import argparse
@@ -45,8 +46,8 @@ def reduced_here(elements: int, repeats: int) -> Callable[[], object]:
 
 
 def reduced_by_gloo(elements: int, repeats: int) -> Callable[[], object]:
-    """The same by torch."""
-    kept = torch.zeros(elements)  # and so it stays
+    """Does the same sum in torch."""
+    kept = torch.zeros(elements)  # the value does not change
 
     def reduce() -> None:
         for _ in range(repeats):
@@ -56,7 +57,7 @@ def reduced_by_gloo(elements: int, repeats: int) -> Callable[[], object]:
 
 
 def step_with(options, workload: str, repeats: int = 1) -> Callable[[], object]:
-    """A step of training with `repeats` batches."""
+    """Returns a training step with `repeats` batches."""
     import poptorch
 
     instance = make(workload)
@@ -67,14 +68,15 @@ def step_with(options, workload: str, repeats: int = 1) -> Callable[[], object]:
 
 
 def step_here(workload: str) -> Callable[[], object]:
-    """A step over the instances."""
+    """Returns a step over the instances."""
     import popdist.poptorch
 
     return step_with(popdist.poptorch.Options(), workload)
 
 
 def step_alone(workload: str) -> Callable[[], object]:
-    """A step of one process with all replicas, on a thread for each; the others do nothing."""
+    """Returns a step of one process with all replicas, on one thread each; the other processes do
+    nothing."""
     import popdist
     import poptorch
 
@@ -92,7 +94,7 @@ def step_alone(workload: str) -> Callable[[], object]:
 
 
 def step_of_ddp(workload: str) -> Callable[[], object]:
-    """The same by torch."""
+    """Returns the same step in torch."""
     instance = make(workload)
     model = torch.nn.parallel.DistributedDataParallel(instance.model)
     optimiser = instance.optimiser()
@@ -107,7 +109,7 @@ def step_of_ddp(workload: str) -> Callable[[], object]:
 
 
 def timed(work: Callable[[], object], calls: int) -> tuple[float, float]:
-    """Seconds of a call: by the clock, and of processors."""
+    """Returns the seconds of a call: wall time and CPU time."""
     import popdist
 
     popdist.synchronize()
@@ -133,7 +135,7 @@ def compared(name: str, here, theirs, repeats: int, arguments: argparse.Namespac
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """One of the instances."""
+    """Runs one of the instances."""
     import popdist
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The workloads in JAX: torch.export's graph replayed with jax.numpy, one row an op.
+"""Runs the workloads in JAX: replays torch.export's graph with jax.numpy, one row per op.
 
 The whole training step (loss, gradients, update) is one jitted function, as a JAX user would write
 it. Running statistics of batch norm are not kept: the loss does not depend on them.

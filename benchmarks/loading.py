@@ -1,8 +1,9 @@
-"""Whether loading hides behind the step: `python -m benchmarks.loading`.
+"""Measures whether data loading overlaps with the step: `python -m benchmarks.loading`.
 
-The data set takes as long as the step does, waiting as for a disk or (--busy) computing. A figure
-is the time of a loop's step over the time of the step alone, the median of several rounds: 1 hides
-all of the loading, 2 none of it. The step has one thread, so that a busy data set finds a core.
+The data set takes as long as the step does: it waits as for a disk, or computes (--busy). A figure
+is the time of a loop's step over the time of the step alone, the median of several rounds: 1 if all
+of the loading overlaps with steps, 2 if none does. The step has one thread, so that a busy data set
+finds a free core.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import time
 import poptorch
 import torch
 
-ROWS = 8  # items of a combined batch, each of which takes its part of the time
+ROWS = 8  # items of a combined batch; each takes its part of the time
 WIDTH = 1024
 
 
@@ -49,7 +50,7 @@ class Model(torch.nn.Module):
 
 
 def seconds_a_step(batches, model, steps: int) -> float:
-    """Of the steady state: the first steps are left out."""
+    """Returns a figure of the steady state, without the first steps."""
     iterator = iter(batches)
     for _ in range(3):
         model(next(iterator))
@@ -66,7 +67,7 @@ def measure(mode: poptorch.DataLoaderMode, busy: bool, steps: int, rounds: int) 
     ratios = []
     for _ in range(rounds):
         alone = seconds_a_step([batch] * (steps + 3), model, steps)
-        # More than is read: what is loaded ahead at the end must not shorten the last steps.
+        # More items than are read: loading ahead at the end must not shorten the last steps.
         data = Slow(ROWS * (steps + 8), alone / ROWS, busy)
         loader = poptorch.DataLoader(options, data, batch_size=ROWS // 2, mode=mode)
         ratios.append(seconds_a_step(loader, model, steps) / alone)

@@ -1,9 +1,10 @@
-"""What dividing a model over emulated IPUs costs this host: `python -m benchmarks.machines W1 W5`.
+"""Measures what dividing a model over emulated IPUs costs the host.
 
-Every way runs the same micro-batches; the table gives its time over that of one IPU, the median
-over rounds of the ratio within a round. A training pipeline computes forward values again in its
-backward stages, which one IPU does not: "kept" rows stash the results of all leaf modules instead,
-so that nearly nothing is computed twice. --json writes the rows to a file.
+`python -m benchmarks.machines W1 W5`. Every placement runs the same micro-batches. The table gives
+its time over that of one IPU: the median over rounds of the ratio within a round. A training
+pipeline recomputes forward values in its backward stages; one IPU does not. "kept" rows stash the
+results of all leaf modules instead, so that almost nothing is computed twice. --json writes the
+rows to a file.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import torch
 
 from benchmarks.workloads import make
 
-# Modules at which stages 1, 2 and 3 of four begin; of two, at the middle one.
+# Modules that begin stages 1, 2 and 3 of four. With two stages, the middle one begins stage 1.
 CUTS = {
     "W1": ("layers.1", "layers.2", "layers.3"),
     "W3": ("conv2", "fc1", "fc2"),
@@ -28,7 +29,7 @@ MICRO_BATCHES = 16
 
 
 def wrap(workload: str, ipus: int, strategy, *, training: bool, kept: bool = False):
-    """(wrapper, its inputs) of one way to run a workload."""
+    """Returns (wrapper, its inputs) of a workload in one placement."""
     instance = make(workload)
     network = instance.model.network
     cuts = {1: (), 2: CUTS[workload][1:2], 4: CUTS[workload]}[ipus]
@@ -52,7 +53,7 @@ def wrap(workload: str, ipus: int, strategy, *, training: bool, kept: bool = Fal
 
 
 def ways(workload: str) -> dict[str, tuple]:
-    """Name → (wrapper, inputs); each kind of run starts with its one IPU."""
+    """Returns name → (wrapper, inputs). The first run of each kind is the one on one IPU."""
     sharded, pipelined = poptorch.ShardedExecution, poptorch.PipelinedExecution
     found = {}
     for kind, training in (("training", True), ("inference", False)):
@@ -68,7 +69,7 @@ def ways(workload: str) -> dict[str, tuple]:
 
 
 def compare(workload: str, rounds: int, seconds: float) -> list[dict]:
-    """One row a way."""
+    """Returns one row per placement."""
     found = ways(workload)
     times = {name: [] for name in found}
     for model, inputs in found.values():
@@ -93,7 +94,8 @@ def compare(workload: str, rounds: int, seconds: float) -> list[dict]:
 
 
 def many_ipus(layers: int = 100, width: int = 256, stages: int = 4, replicas: int = 16) -> dict:
-    """Compile seconds, and seconds a step, of a deep chain over stages × replicas IPUs."""
+    """Returns the seconds to compile, and seconds per step, of a deep chain over stages × replicas
+    IPUs."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(layers)))
     for stage in range(1, stages):

@@ -1,4 +1,4 @@
-"""The networks of the workloads, as plain torch modules without any randomness at run time.
+"""The networks of the workloads, as plain torch modules without randomness at run time.
 
 GELU is the tanh form everywhere. Batch is dimension 0 of every input.
 """
@@ -108,7 +108,7 @@ class InvertedResidual(nn.Module):
 class MobileNetV2(nn.Module):
     """MobileNetV2 of width 1.0."""
 
-    # expansion, channels, repeats, stride of the first
+    # columns: expansion, channels, repeats, stride of the first
     STAGES = (
         (1, 16, 1, 1),
         (6, 24, 2, 2),
@@ -241,7 +241,7 @@ class LstmClassifier(nn.Module):
 
 
 class WithLoss(nn.Module):
-    """A classifier with its cross-entropy: forward(inputs, target) gives the loss."""
+    """A classifier with its cross-entropy: forward(inputs, target) returns the loss."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

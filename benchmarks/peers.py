@@ -1,6 +1,6 @@
-"""The peers: how each of them makes a step of a workload. One row each in `PEERS`.
+"""Builds each peer's step of a workload; `PEERS` has one row per peer.
 
-A step is a function without arguments that runs `iterations` iterations on one fixed batch and
+A step is a function without arguments. It runs `iterations` iterations on one fixed batch and
 returns the last loss (training) or the logits (inference), complete on the host.
 """
 
@@ -41,7 +41,7 @@ def compiled_step(instance: Instance, batch: tuple, iterations: int):
 
 
 def jax_source(instance: Instance, batch: tuple):
-    """The model as a JAX function: made by us, so not part of what JAX's compilation costs."""
+    """Makes the model as a JAX function. This is not part of the time that JAX needs to compile."""
     from benchmarks import jax_peer  # an optional extra
 
     return instance, jax_peer.to_function(instance, batch)
@@ -55,7 +55,7 @@ def jax_step(source: tuple, batch: tuple, iterations: int):
 
 
 def poptorch_step(instance: Instance, batch: tuple, iterations: int):
-    """Ours; `iterations` is deviceIterations."""
+    """Makes the step in PopTorch; `iterations` is deviceIterations."""
     import poptorch  # the other peers run without it
 
     options = poptorch.Options().deviceIterations(iterations)
@@ -64,13 +64,13 @@ def poptorch_step(instance: Instance, batch: tuple, iterations: int):
     if not instance.row.training:
         model = poptorch.inferenceModel(instance.model, options)
     else:
-        # A bare loss is a scalar a micro-batch; Final returns the last one.
+        # A bare loss is a scalar per micro-batch; Final returns the last one.
         model = poptorch.trainingModel(instance.model, options, instance.optimiser())
     return lambda: model(*inputs)
 
 
 def popxl_step(instance: Instance, batch: tuple, iterations: int):
-    """The programs of examples/python/popxl."""
+    """Makes the step of the programs of examples/python/popxl."""
     from benchmarks import popxl_peer
 
     return popxl_peer.make_step(instance, batch, iterations)
@@ -80,8 +80,8 @@ def popxl_step(instance: Instance, batch: tuple, iterations: int):
 class Peer:
     """How to make a step, and how many iterations one step runs.
 
-    `make(prepare(instance, batch), batch, iterations)` gives the step; `make` is timed. The first
-    `compared` results must be eager's. `only` names the workloads it has; empty: all.
+    `make(prepare(instance, batch), batch, iterations)` returns the step; `make` is timed. The first
+    `compared` results must equal eager's. `only` names the workloads that the peer has; empty: all.
     """
 
     make: Callable

@@ -1,7 +1,8 @@
-"""The tutorials' own training loop, DataLoader and progress bar included: iterations a second.
+"""Times the PopXL tutorials' training loop, with its DataLoader and progress bar, in iterations per
+second.
 
-`python -m benchmarks.popxl_loop [--stat cpu]` compares with what the tutorials print for hardware.
-The step itself, with data in memory, is timed by `benchmarks.run W1 W2 --peers ...,popxl`.
+`python -m benchmarks.popxl_loop [--stat cpu]` compares with the speed that the tutorials print for
+hardware. `benchmarks.run W1 W2 --peers ...,popxl` times the step alone, with data in memory.
 """
 
 import argparse
@@ -20,7 +21,7 @@ WANTED = 2.0
 
 
 def rates(optimiser: str, rounds: int, clock) -> list[float]:
-    """Iterations a second of each pass over the training digits, after one that warms up."""
+    """Returns iterations per second of each pass over the training digits, after a warm-up pass."""
     from digits import DIGITS
     from train_digits import loader, train_program
 

@@ -1,8 +1,9 @@
-"""The MNIST programs of examples/python/popxl as a peer: a step is session.run on data in memory.
+"""Runs the MNIST programs of examples/python/popxl as a peer: a step is session.run on data in
+memory.
 
-W1 is their program with SGD, W2 that with Adam: the optimiser of the tutorial, which corrects no
-bias and keeps its first moment in float16. From the second step on its losses are therefore not
-those of torch's Adam.
+W1 is the program with SGD, W2 the program with Adam. The tutorial's Adam corrects no bias and keeps
+its first moment in float16. Its losses therefore differ from those of torch's Adam from the second
+step.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Compares the peers on the workloads: `python -m benchmarks.run W1 W3 --threads 1 --stat cpu`.
 
-Every peer is a long-lived process. Rounds are interleaved, so that a disturbed machine disturbs all
-of them alike; first results are compared before anything is timed; a ratio is the median over
-rounds of the ratio within a round. Markdown goes to stdout, JSON to --json.
+Every peer is a long-lived process. Rounds are interleaved, so that a disturbance of the machine
+affects all peers equally. The first results are compared before anything is timed. A ratio is the
+median over rounds of the ratio within a round. Markdown goes to stdout, JSON to --json.
 """
 
 import argparse
@@ -16,8 +16,9 @@ import tempfile
 from benchmarks.peers import PEERS
 from benchmarks.workloads import WORKLOADS, make
 
-# First results of a peer may differ from eager's by rounding alone, later ones by what training
-# makes of it: a value that crosses a kink of ReLU moves W4's third loss by 4e-3 within torch.
+# The first results of a peer may differ from eager's by rounding alone. Later results also differ
+# by what training makes of the rounding: a value that crosses a kink of ReLU changes W4's third
+# loss by 4e-3 within torch.
 TOLERANCE = {"": 1e-4, "fp32": 1e-4, "bf16": 5e-2, "fp16": 2e-2}
 LATER_TOLERANCE = 3e-2
 DEFAULT_PEERS = "eager,compile,jax,poptorch,popxl"
@@ -36,7 +37,7 @@ class Worker:
             "OMP_NUM_THREADS": count,
             "MKL_NUM_THREADS": count,
             "POPTORCH_NUM_THREADS": count,
-            "TORCHINDUCTOR_CACHE_DIR": self.cache.name,  # cold, whoever ran before
+            "TORCHINDUCTOR_CACHE_DIR": self.cache.name,  # cold, whichever test ran before
         }
         if peer.startswith("jax"):
             environment["JAX_PLATFORMS"] = "cpu"
@@ -66,7 +67,7 @@ class Worker:
         self.rounds.append(self._answer())
 
     def rates(self, stat: str) -> list[float]:
-        """Iterations a second, one figure a round."""
+        """Returns iterations per second, one figure per round."""
         return [r["items"] / r[stat] for r in self.rounds]
 
     def close(self) -> None:
@@ -77,7 +78,7 @@ class Worker:
 
 
 def check_first_results(workload: str, workers: list[Worker]) -> None:
-    """Peers must compute the same thing before their speed means anything."""
+    """Checks that peers compute the same, since otherwise their speeds cannot be compared."""
     reference = next((w for w in workers if w.peer == "eager"), workers[0])
     tolerance = TOLERANCE[workload.partition(":")[2]]
     for worker in workers:
@@ -95,7 +96,7 @@ def check_first_results(workload: str, workers: list[Worker]) -> None:
 
 
 def compare(workload: str, arguments: argparse.Namespace) -> list[dict]:
-    """One row of results a peer."""
+    """Returns one row of results per peer."""
     workers = []
     for peer in arguments.peers.split(","):
         if not make(workload).row.training and PEERS[peer].iterations > 1:
@@ -145,7 +146,7 @@ COLUMNS = (
 
 
 def to_markdown(row: dict) -> str:
-    """One line of the table."""
+    """Formats one line of the table."""
     return (
         f"| {row['workload']} | {row['peer']} | {row['rate']:.4g} | {1e3 / row['rate']:.3g} "
         f"| {row['vs_eager']:.2f} | {row['vs_best']:.2f} "

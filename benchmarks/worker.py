@@ -1,7 +1,7 @@
-"""One peer on one workload in a process of its own, driven by lines of JSON on stdin.
+"""Runs one peer on one workload in a separate process, driven by lines of JSON on stdin.
 
-`python -m benchmarks.worker WORKLOAD PEER THREADS` builds the workload, compiles, answers with
-what that cost and the first results, then answers each {"seconds": s} with a timed round.
+`python -m benchmarks.worker WORKLOAD PEER THREADS` builds the workload, compiles it, and answers
+with the cost of that and the first results. It then answers each {"seconds": s} with a timed round.
 """
 
 import json
@@ -14,7 +14,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and every descendant, dead or alive."""
+    """Returns the CPU time of this process and all its descendants, living or ended."""
     usage = {}
     parents = {}
     for folder in pathlib.Path("/proc").iterdir():
@@ -22,11 +22,11 @@ def cpu_seconds() -> float:
             continue
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # it ended meanwhile; its parent's counters have it
+        except OSError:  # it has ended; its parent's counters include it
             continue
         pid = int(folder.name)
         parents[pid] = int(fields[1])
-        usage[pid] = sum(int(field) for field in fields[11:15])  # own and waited-for children
+        usage[pid] = sum(int(field) for field in fields[11:15])  # also of children it waited for
     own = os.getpid()
 
     def descends(pid):
@@ -46,7 +46,7 @@ def peak_rss_mib() -> float:
 
 
 def timed_round(step, seconds: float, calls: int) -> dict:
-    """Calls `step` for about `seconds`, in groups of `calls` between looks at the clock."""
+    """Calls `step` for about `seconds`; reads the clock after each `calls` calls."""
     done = 0
     wall, cpu = time.perf_counter(), time.process_time()
     while True:
@@ -59,7 +59,7 @@ def timed_round(step, seconds: float, calls: int) -> dict:
 
 
 def summarise(result) -> float:
-    """One number that stands for a step's result."""
+    """Returns one number that represents a step's result."""
     import torch
 
     if not isinstance(result, torch.Tensor):  # jax
@@ -73,7 +73,7 @@ def main() -> None:
     os.dup2(2, 1)  # nothing but answers goes to the parent
 
     import torch
-    import torch._dynamo  # loaded by torch's first optimiser anyway: part of nobody's compile time
+    import torch._dynamo  # torch's first optimiser loads it anyway; not compile time
 
     torch.set_num_threads(threads)
     from benchmarks.peers import PEERS
@@ -85,7 +85,7 @@ def main() -> None:
 
         jax.devices()
     if peer_name.startswith("poptorch"):
-        import poptorch  # noqa: F401  (an import is no part of a compilation)
+        import poptorch  # noqa: F401  (an import is not part of a compilation)
 
     instance = make(workload)
     batch = instance.batches(1)[0]

@@ -1,4 +1,4 @@
-"""The workloads W0 to W9: one row each, with seeded weights and data.
+"""Defines the workloads W0 to W9: one row each, with seeded weights and data.
 
 `WORKLOADS["W3"]` is a row; `make("W3:bf16")` builds one, with model and data cast.
 """
@@ -21,7 +21,7 @@ def images(*shape: int, classes: int) -> Callable:
 
 
 def tokens(length: int, vocabulary: int, classes: int = 0) -> Callable:
-    """Token ids with a class target a sequence, or without `classes` with a target a token."""
+    """Token ids with one class target per sequence, or without `classes` one target per token."""
 
     def draw(batch):
         ids = torch.randint(vocabulary, (batch, length))
@@ -34,7 +34,7 @@ def tokens(length: int, vocabulary: int, classes: int = 0) -> Callable:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network, its data and its optimiser; without an optimiser it is an inference."""
+    """A network, its data and its optimiser; a row without optimiser is inference."""
 
     what: str
     network: Callable[[], nn.Module]
@@ -91,7 +91,7 @@ WORKLOADS = {
 
 @dataclass
 class Instance:
-    """A built workload: `model(*inputs)` gives the loss (training) or the logits (inference)."""
+    """A built workload: `model(*inputs)` returns the loss (training) or the logits (inference)."""
 
     row: Workload
     model: nn.Module

@@ -1,12 +1,13 @@
-"""Every test has a device pool of its own.
+"""Gives every test a separate device pool, and runs tests in placement configurations and in
+shares.
 
-`--config NAME` runs tests in a world of tests/configs, `--config all` in each: see worlds.py.
-`--share` leaves eleven twelfths of the cases of tests with the marker `shared` to other runs,
-leaves those with the marker `nightly` to the night, and adds a sixth of the pairs of a test of
-behaviour and a world: see shares.py.
+`--config NAME` runs tests in a placement configuration of tests/configs, `--config all` in each of
+them: see worlds.py. `--share` runs a twelfth of the cases of tests with the marker `shared`, leaves
+out tests with the marker `nightly`, and adds a sixth of the pairs of a behaviour test and a
+configuration: see shares.py.
 
-What a test asserts is not changed: values must not depend on any of this. `suite_skip` of a config
-maps a reason to the files, tests and cases (file::test[case]) that it concerns.
+None of this changes what a test asserts: values must not depend on it. `suite_skip` of a
+configuration maps a reason to the files, tests and cases (file::test[case]) that it concerns.
 """
 
 import gc
@@ -24,10 +25,10 @@ from custom_op_library import custom_op_folder, custom_ops
 __all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
 pytest_configure, pytest_timeout_set_timer = time_limits.configure, time_limits.set_timer
-CHANGES = pytest.StashKey[tuple[str, list[str]]]()  # of a test in a world
+CHANGES = pytest.StashKey[tuple[str, list[str]]]()  # of a test in a placement configuration
 
 
-# A shell lets what it starts in the background ignore Ctrl-C; tests of it must not depend on that.
+# A shell may start background processes with Ctrl-C ignored; tests must not depend on that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -47,14 +48,14 @@ def pytest_report_header(config):
 def pytest_collection_finish():
     zygote.take_environment()
     zygote.start_workers()
-    # Millions of objects of modules and tests, which each full collection would visit again.
+    # Modules and tests have millions of objects, which each full collection would visit again.
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """A failure in a world says which it is, and what it changed."""
+    """Adds to a failure the placement configuration of the test, and its changes."""
     report = yield
     if report.failed and (changes := item.stash.get(CHANGES, None)):
         name, lines = changes
@@ -63,7 +64,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_collectstart(collector):
-    """What modules draw as they are imported is that of every run, too."""
+    """Seeds torch before an import, because modules of tests draw random numbers."""
     if isinstance(collector, pytest.Module):
         torch.manual_seed(0)
 
@@ -80,7 +81,8 @@ def pytest_generate_tests(metafunc):
     if asked:
         names = worlds.asked_for(asked, test.path.name, test.originalname)
     elif metafunc.config.getoption("--share") and worlds.SUITE_FOLDER in test.path.parts:
-        # For a test with the marker, shares.split() deals out the pairs of a case and a world.
+        # For a test with the marker, shares.split() divides the pairs of a case and a
+        # configuration.
         share = "all" if test.get_closest_marker("shared") else shares.of_run()
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)
         names = [none, *worlds.share_of(test.path.name, test.originalname, share)]
@@ -90,7 +92,7 @@ def pytest_generate_tests(metafunc):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leaves out the tests that have no world, and those that belong to other shares."""
+    """Leaves out the tests without a placement configuration, and those of other shares."""
     left = []
     if config.getoption("--config"):
         left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
@@ -102,14 +104,14 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """Inputs are those of every run, whichever tests ran before."""
+    """Gives a test the same random numbers, whichever tests ran before."""
     # torch.manual_seed() also formats the stack, once for every kind of accelerator.
     torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
 def world(request, seeded):
-    """The config that was asked for, for one test; None without one."""
+    """The placement configuration of one test; None without one."""
     name = getattr(request, "param", None)
     if name is None:
         yield None
@@ -124,13 +126,14 @@ def world(request, seeded):
 
 @pytest.fixture
 def micro_batches(world):
-    """How many a weight update needs to fill the world's pipeline: for models that count them."""
+    """The micro-batches that a weight update needs to fill the configuration's pipeline."""
     return worlds.micro_batches_of(world, world.get("ipus", 1), training=True) if world else 1
 
 
 @pytest.fixture
 def steps(world):
-    """How many a test of optimisers makes. Those of worlds, of which there are many, cost more."""
+    """The number of steps in a test of optimisers: fewer in configurations, of which there are
+    many."""
     return 200 if world is None else 40
 
 
@@ -145,5 +148,5 @@ def device_pools(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def own_device_pool(device_pools, monkeypatch):
-    """64 IPUs of this test's own: a wrapper that another test keeps holds none of them."""
+    """Gives this test a separate pool of 64 IPUs, of which no other test's wrapper holds any."""
     monkeypatch.setenv("POPTORCH_IPU_POOL", f"64:2:{next(device_pools)}")

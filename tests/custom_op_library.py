@@ -1,4 +1,4 @@
-"""Libraries of custom ops, compiled once a session and loaded as a user loads them."""
+"""Compiles libraries of custom ops once per session, and loads them as a user does."""
 
 import ctypes
 import shlex
@@ -18,7 +18,7 @@ SOURCES = {
 
 
 def compile_library(source, target):
-    """Starts the compiler, which needs the header and libpoptorch_core alone."""
+    """Starts the compiler, which needs only the header and libpoptorch_core."""
     package = Path(poptorch_core.cmake_prefix_path)
     header = package / "include" if (package / "include").exists() else None
     include = header or ROOT / "poptorch_cpp/include"
@@ -34,7 +34,8 @@ def compile_library(source, target):
 
 @pytest.fixture(scope="session")
 def custom_op_folder(tmp_path_factory):
-    """With the libraries of examples/custom_ops and of tests/custom_ops, in a folder `tests`."""
+    """Returns a folder with the libraries of examples/custom_ops and, in its folder `tests`, of
+    tests/custom_ops."""
     folder = tmp_path_factory.mktemp("libraries") / "tests"
     folder.mkdir()
     compilers = [
@@ -49,7 +50,7 @@ def custom_op_folder(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def custom_ops(custom_op_folder):
-    """The folder, its libraries loaded into this process."""
+    """Returns the folder, with its libraries loaded into this process."""
     for name in SOURCES:
         ctypes.cdll.LoadLibrary(custom_op_folder / f"libcustom_{name}_op.so")
     return custom_op_folder

@@ -1,12 +1,13 @@
-"""`make flaky RUNS=20`: repeats the tests whose outcome depends on signals, kills or the order of
-processes or threads, beside four busy processes and again under `nice 19`.
+"""Repeats the tests that depend on signals, kills or the order of processes or threads, on a busy
+machine.
 
-`python tests/flaky.py [--runs 20] [--jobs N] [--minutes 60]`. The tests are those that CI runs and
-that have the marker `signals`; those of the core are chosen by `UNIT_TESTS`. Prints a table for
-each of the two conditions, and exits with 1 when a test failed or had fewer runs. What failed is in
-the folder that it names.
+`make flaky RUNS=20`, or `python tests/flaky.py [--runs 20] [--jobs N] [--minutes 60]`, repeats the
+tests beside four busy processes and again under `nice 19`. The tests are those that CI runs and
+that have the marker `signals`; `UNIT_TESTS` selects tests of the core. Prints a table for each of
+the two conditions, and exits with 1 when a test failed or had fewer runs. The output of failures is
+in the folder that it names.
 
-Under `nice 19` one process is busy, not four: those would leave the tests a hundredth of two cores.
+Under `nice 19` one process is busy, not four: four would leave the tests a hundredth of two cores.
 """
 
 import argparse
@@ -32,7 +33,7 @@ UNIT_TESTS = [
     "*Interrupt*", "*Watch*", "*Fault*", "*Pool*", "*FileLock*", "*WholeFile*", "*Foreign*",
     "Cache.*", "Session.*",
 ]  # fmt: skip
-# Tests beside busy processes and niced ones wait for a core, not for each other.
+# A limit for tests that wait for a core beside busy processes, or at low priority.
 SECONDS_A_TEST = 900
 
 
@@ -51,7 +52,7 @@ CONDITIONS = [
 
 @contextlib.contextmanager
 def busy_processes(count):
-    """While it lasts, so many processes want a core each."""
+    """Keeps `count` cores busy inside the block."""
     words = [sys.executable, "-c", "while True: pass"]
     started = [subprocess.Popen(words) for _ in range(count)]
     try:
@@ -63,7 +64,7 @@ def busy_processes(count):
 
 
 def marked_files():
-    """Test files with the marker: to collect the others would take a minute a process."""
+    """Returns test files with the marker: collecting the others would take a minute per process."""
     return [file for file in sorted(TESTS.rglob("test_*.py")) if MARK.search(file.read_text())]
 
 
@@ -85,7 +86,7 @@ def run_python(args, condition, folder, seconds):
 
 
 def run_unit_tests(args, condition, folder, seconds):
-    """Runs the core's tests of `UNIT_TESTS` as often; returns their table."""
+    """Runs the core's tests of `UNIT_TESTS` equally often; returns their table."""
     table, until = {}, time.monotonic() + seconds
     with ThreadPoolExecutor(at_once(args)) as threads:
         one = partial(unit_run, args, condition, folder, until)
@@ -104,7 +105,7 @@ def unit_run(args, condition, folder, until, number):
         f"--gtest_output=json:{results}",
     ]  # fmt: skip
     with log.open("wb") as written:
-        # Tests that go through every type, group and reduction run a few of their cases.
+        # These tests go through every type, group and reduction, and run a few of their cases.
         few = {**os.environ, "POPTORCH_ONE_IN": "20"}
         status = niced(condition, words, stdout=written, stderr=written, env=few)
     if status == 0:
@@ -120,7 +121,7 @@ def unit_run(args, condition, folder, until, number):
 
 
 def at_once(args):
-    """Returns how many tests run side by side. Many of them only wait."""
+    """Returns how many tests run at the same time. Many of them only wait."""
     return 2 * args.jobs
 
 
@@ -136,7 +137,7 @@ def add(table, name, failed, seconds):
 
 
 def shown(condition, table, seconds):
-    """The table as text."""
+    """Formats the table as text."""
     lines = [f"{condition.title}, {seconds / 60:.1f} minutes:", ""]
     lines += ["| test | runs | failures | slowest (s) |", "|---|---|---|---|"]
     lines += [f"| {name} | {n} | {bad} | {slow:.2f} |" for name, (n, bad, slow) in table.items()]

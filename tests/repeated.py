@@ -1,7 +1,7 @@
 """A plugin of pytest that runs each chosen test several times: `-p repeated --repeat N`.
 
-`--repeat-results FOLDER` gets table.json (test → [runs, failures, slowest]) and a file with the
-text of every failure.
+`--repeat-results FOLDER` names the folder for table.json (test → [runs, failures, slowest]) and for
+a file with the text of every failure.
 """
 
 import json
@@ -24,14 +24,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def again(item, run):
-    """A copy of the test whose name has the number of its run."""
+    """Returns a copy of the test whose name has the number of its run."""
     return type(item).from_parent(
         item.parent,
         name=f"{item.name}@{run}",
         callspec=getattr(item, "callspec", None),
         callobj=item.obj,
         fixtureinfo=item._fixtureinfo,
-        originalname=f"{item.originalname}@{run}",  # which the node's id is made of
+        originalname=f"{item.originalname}@{run}",  # the node's id is made of it
     )
 
 
@@ -48,7 +48,7 @@ class Results:
         self.folder, self.seconds, self.failed = folder, {}, {}
 
     def pytest_runtest_logreport(self, report):
-        """Of setup, call and teardown; or of a worker that ended, with neither."""
+        """Collects reports of setup, call and teardown; or of a worker that ended, with neither."""
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self.failed.setdefault(report.nodeid, []).append(report)

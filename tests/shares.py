@@ -1,8 +1,8 @@
-"""Shares: each run takes a part of the tests that take long, and the next run takes another part.
+"""Divides the tests that take long into shares: each run takes one share, the next run another.
 
 `pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
-pairs of a test and a world (worlds.py). Twelve commits in a row run all cases, and all pairs twice.
-Tests with the marker `nightly` do not run. The nightly runs all of them.
+pairs of a test and a placement configuration (worlds.py). Twelve commits in a row run all cases,
+and all pairs twice. Tests with the marker `nightly` do not run. The nightly runs all of them.
 """
 
 import collections
@@ -15,12 +15,13 @@ import zlib
 import pytest
 
 SHARES = 12  # of the cases with the marker
-OF_WORLDS = 6  # of the pairs with a world
+OF_WORLDS = 6  # of the pairs with a placement configuration
 
 
 @functools.cache
 def of_run():
-    """The share of this run, 0 to 5 or "all": WORLD_SHARE, or the next one with every commit."""
+    """Returns the share of this run, 0 to 11 or "all": WORLD_SHARE, or the next one with every
+    commit."""
     given = os.environ.get("WORLD_SHARE", "")
     if given == "all":
         return given
@@ -38,7 +39,7 @@ def of_run():
 
 
 def taken(things, owner, share, shares=SHARES):
-    """Those of the share. The things of one owner, a text, are dealt out to the shares in turn."""
+    """Returns the things of the share. Those of one owner, a text, go to the shares in turn."""
     if share == "all":
         return list(things)
     first = zlib.crc32(owner.encode())
@@ -48,8 +49,8 @@ def taken(things, owner, share, shares=SHARES):
 def split(items, share):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Of a test with the marker `shared`, cases go to twelve shares, and pairs of a case and a world
-    to six. Tests with the marker `nightly` are left out.
+    Cases of a test with the marker `shared` go to twelve shares, and pairs of a case and a
+    configuration to six. Tests with the marker `nightly` are left out.
     """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
     left = set()

@@ -1,9 +1,9 @@
-"""What happens when a test exceeds its limit (`timeout` of pyproject.toml, or its marker).
+"""Ends a test that exceeds its limit (`timeout` of pyproject.toml, or its marker).
 
 The stacks of all threads and the test's processes are printed, these processes are killed, and this
-process ends; xdist reports the test as failed and starts another worker. Signals are not used:
-tests have handlers of their own. If the interpreter's lock is not released, faulthandler's thread
-prints the stacks and ends this process a little later.
+process ends. xdist reports the test as failed and starts another worker. Signals are not used,
+because tests have their own handlers. If the interpreter's lock is not released, faulthandler's
+thread prints the stacks and ends this process a little later.
 """
 
 import faulthandler
@@ -19,14 +19,14 @@ STDERR = pytest.StashKey[int]()
 
 
 def configure(config):
-    """Keeps stderr: while tests run, its descriptor belongs to what captures it."""
+    """Keeps stderr: during tests, its descriptor belongs to pytest's capture."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         config.stash[STDERR] = os.dup(2)
 
 
 def set_timer(item, settings):
-    """pytest_timeout_set_timer: the timer of one test."""
+    """pytest_timeout_set_timer: sets the timer of one test."""
     stderr = item.config.stash[STDERR]
     timer = threading.Timer(settings.timeout, expire, (item, settings.timeout, stderr))
     timer.daemon = True
@@ -43,7 +43,7 @@ def set_timer(item, settings):
 
 
 def expire(item, seconds, stderr):
-    """Prints what is known, ends what the test has started, and this process."""
+    """Prints the stacks and processes, ends the processes of the test, and this process."""
     try:
         captured = item.config.pluginmanager.getplugin("capturemanager").read_global_capture()
         started = descendants(os.getpid())
@@ -58,7 +58,7 @@ def expire(item, seconds, stderr):
 
 
 def descendants(pid):
-    """Process ids of the children, and of theirs."""
+    """Returns process ids of all descendants."""
     children = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

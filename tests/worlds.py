@@ -1,12 +1,13 @@
-"""Worlds: the configs of tests/configs, and how a model gets into one by itself.
+"""Runs models of tests in the placement configurations of tests/configs without changes to the
+tests.
 
-A config may have a strategy, and variables of the environment. For a strategy, a model without
-annotations and with the default strategy gets the config's; the layers that hold its parameters are
-dealt out to the config's parts as they run. Where the options have too few micro-batches to fill
-the config's pipeline, each runs several times: the mean of equal gradients is the gradient. Where
-the config has replicas and the options do not, all replicas read the same inputs, and all must give
-the same results unless the program draws random numbers, of which each replica has its own. Callers
-see none of it.
+A configuration may have a strategy, and variables of the environment. A model without annotations
+and with the default strategy gets the configuration's strategy. The layers that hold its parameters
+are assigned to the configuration's parts as they run. Where the options have too few micro-batches
+to fill the pipeline, each micro-batch runs several times: the mean of equal gradients is the
+gradient. Where the configuration has replicas and the options do not, all replicas read the same
+inputs. All must give the same results, unless the program draws random numbers, which differ
+between replicas. Callers see none of it.
 """
 
 import contextlib
@@ -27,31 +28,31 @@ CONFIGS = {
     path.stem: json.loads(path.read_text())
     for path in sorted((pathlib.Path(__file__).parent / "configs").glob("*.json"))
 }
-PLACED_WORLDS = CONFIGS.pop("placed_worlds")  # no world: exceptions of those with a strategy
-SUM = poptorch.ReductionType.Sum  # of equal gradients is none of them
+PLACED_WORLDS = CONFIGS.pop("placed_worlds")  # exceptions of all with a strategy
+SUM = poptorch.ReductionType.Sum  # the sum of equal gradients is not one of them
 
-# What draws random numbers, in the text of a program.
+# Ops that draw random numbers, in the text of a program.
 DRAW = re.compile(r" = (random_\w+|bernoulli|dropout|stochastic_cast)\(")
 
-# The tests that run in worlds, and the configs in which they do (`python -m pytest --config all
-# tests/behaviour`), but for what `suite_skip` names, with its reason.
+# The configurations in which the behaviour tests run (`python -m pytest --config all
+# tests/behaviour`), except what `suite_skip` names, with its reason.
 SUITE_FOLDER = "behaviour"
 SUITE = [name for name, config in CONFIGS.items() if "suite_skip" in config]
 
 
 def asked_for(asked, path, test=""):
-    """The configs of `--config` in which a test, or some of a file, runs."""
+    """Returns the configurations of `--config` in which a test, or some test of a file, runs."""
     names = SUITE if asked == "all" else [asked]
     return [name for name in names if not reason_to_skip(CONFIGS[name], path, test)]
 
 
 def share_of(path, test, share):
-    """The configs in which a share runs a test, a sixth of them: see shares.py."""
+    """Returns the configurations in which a share runs a test, a sixth of them: see shares.py."""
     return shares.taken(asked_for("all", path, test), f"{path}::{test}", share, shares.OF_WORLDS)
 
 
 def reason_to_skip(config, path, test=""):
-    """Why the config leaves the test, or the whole file, out; None when it does not."""
+    """Returns why the configuration leaves out the test, or the whole file; None if it does not."""
     tables = [PLACED_WORLDS] if "strategy" in config else []
     for table in (each.get("suite_skip", {}) for each in [*tables, config]):
         for reason, tests in table.items():
@@ -61,7 +62,7 @@ def reason_to_skip(config, path, test=""):
 
 
 def strategy_of(config):
-    """The execution strategy that a config describes."""
+    """Returns the execution strategy that a configuration describes."""
     kind = getattr(poptorch, config["strategy"])
     phases = [poptorch.Phase(f"part{part}") for part in range(config.get("phases", 0))]
     for number, phase in enumerate(phases):
@@ -76,9 +77,9 @@ def strategy_of(config):
 
 @contextlib.contextmanager
 def entered(config):
-    """While it lasts, models that are wrapped run in that world.
+    """Runs models that are wrapped inside the block in that configuration.
 
-    Gives a list that says what the world changes, a line for the variables and for each model.
+    Yields a list of its changes: a line for the variables and for each model.
     """
     changes = [f"{name}={value}" for name, value in config.get("environment", {}).items()]
     with contextlib.ExitStack() as stack:
@@ -89,7 +90,8 @@ def entered(config):
 
 
 def environment(config):
-    """While it lasts, this process and those that it starts have the config's variables."""
+    """Sets the configuration's variables in this process, and those that it starts, inside the
+    block."""
     variables = config.get("environment", {})
     known = {"{optional_passes}": _optional_passes}
     return mock.patch.dict(
@@ -100,18 +102,18 @@ def environment(config):
 
 @functools.cache
 def _optional_passes():
-    """The names of all, from the core, which tells them to who asks for another one."""
+    """Returns the names of all passes, from the core's error about an unknown name."""
     with mock.patch.dict(os.environ, POPTORCH_DISABLE_PASSES="none of them"):
         try:
             options = poptorch.Options().showCompilationProgressBar(False)
             poptorch.inferenceModel(torch.neg, options).compile(torch.ones(1))
         except poptorch.Error as error:
-            return re.search(r"Name some of (.*), or unset it", str(error))[1].replace(" ", "")
+            return re.search(r"Set it to some of (.*), or unset it", str(error))[1].replace(" ", "")
     raise AssertionError("a pass that there is not was taken")
 
 
 class Policy(policy.PlacementPolicy):
-    """The config's placement, for models whose options have the default strategy."""
+    """The configuration's placement, for models whose options have the default strategy."""
 
     DEFAULT = repr(poptorch.Options()._execution_strategy)
 
@@ -122,7 +124,7 @@ class Policy(policy.PlacementPolicy):
         config, placement = self._config, super().place(model, options, training)
         name = f"{type(model).__name__} ({'training' if training else 'inference'})"
         if repr(options._execution_strategy) != self.DEFAULT:
-            self._changes.append(f"{name}: not changed, it has a strategy of its own")
+            self._changes.append(f"{name}: not changed, it already has a strategy")
             return placement
         parts = _layers_of_parts(model, config)
         times = _repeats(len(parts), config, options, training)
@@ -156,7 +158,7 @@ class Policy(policy.PlacementPolicy):
 class Repeating:
     """An executable that runs each micro-batch `times` times, on replicas that do the same.
 
-    Callers give each once and get the results of the last time, of one replica.
+    Callers pass each once and get the results of the last time, of one replica.
     """
 
     def __init__(self, executable, times, replicas):
@@ -209,14 +211,14 @@ def _enters(tail):
 
 
 def micro_batches_of(config, parts, training):
-    """The fewest micro-batches that fill the config's pipeline of that many parts."""
+    """Returns the fewest micro-batches that fill the configuration's pipeline of `parts` parts."""
     if config.get("strategy") != "PipelinedExecution":
         return 1
     return 2 * parts - 1 if training else parts
 
 
 def _repeats(parts, config, options, training):
-    """How often each micro-batch must run to fill a pipeline: a power of two."""
+    """Returns how often each micro-batch must run to fill a pipeline: a power of two."""
     needed = micro_batches_of(config, parts, training)
     has = options.Training.gradient_accumulation if training else options.device_iterations
     times = 1
@@ -226,7 +228,7 @@ def _repeats(parts, config, options, training):
 
 
 def _layers_of_parts(model, config):
-    """For each part of the config: paths of layers with parameters or buffers that belong to it."""
+    """Returns for each part the paths of layers with parameters or buffers that belong to it."""
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else ()
     holders = [path for path, module in modules if module._parameters or module._buffers]
     parts = max(1, min(len(holders), config.get("phases") or config["ipus"]))

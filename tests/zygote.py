@@ -1,10 +1,10 @@
 """Starts Python programs as forks of a process that has already imported torch and poptorch.
 
-`zygote.run` and `zygote.Popen` take and return what those of `subprocess` do. The program is a
+`zygote.run` and `zygote.Popen` take and return the same as those of `subprocess`. The program is a
 child of the caller: waiting, signals and the exit status are those of a new process. It has its own
-arguments, environment, folder, standard streams and `__main__`. What a command asks for that this
-cannot give (see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, the
-processes that multiprocessing starts are such forks too. In programs of tests they are new ones.
+arguments, environment, folder, standard streams and `__main__`. A command that needs more than this
+(see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, the processes that
+multiprocessing starts are such forks too. In programs of tests they are new processes.
 
 These things differ from a new process: torch and numpy are in `sys.modules`, and /proc has the
 command line and the environment of the zygote. A test that depends on them uses `subprocess`; the
@@ -41,7 +41,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def take_environment() -> None:
     """Gives the zygote the variables as they are before the first test, when all modules of tests
-    are imported: libraries such as sklearn set some of those that others read."""
+    are imported: libraries such as sklearn set some of them."""
     ENVIRONMENT.clear()
     ENVIRONMENT.update(os.environ)
 
@@ -74,7 +74,7 @@ class Zygote:
             )
 
     def start(self, program: dict, files: Sequence[int]) -> int:
-        """Returns the process id of a fork that runs the program, a child of this process."""
+        """Forks a child of this process that runs the program; returns its process id."""
         with self.lock, _orphans_become_children():
             body = pickle.dumps(program)
             socket.send_fds(self.connection, [struct.pack("=Q", len(body))], files)
@@ -103,14 +103,14 @@ _zygotes: list[Zygote] = []
 
 
 def _zygote() -> Zygote:
-    """The one of this process, started when it is first needed."""
+    """Returns the zygote of this process, started when it is first needed."""
     if not _zygotes or _zygotes[-1].owner != os.getpid():
         _zygotes.append(Zygote())
     return _zygotes[-1]
 
 
 class Popen(subprocess.Popen):
-    """subprocess.Popen, whose process is a fork of the zygote where that makes no difference."""
+    """Starts a fork of the zygote, or a new process where that makes a difference."""
 
     def _execute_child(
         self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
@@ -151,7 +151,7 @@ class Popen(subprocess.Popen):
 
 
 def start_workers() -> None:
-    """Has multiprocessing start its processes (`spawn`, the fork server) as forks of the zygote."""
+    """Makes multiprocessing start processes (`spawn`, the fork server) as forks of the zygote."""
     multiprocessing.util.spawnv_passfds = _spawn  # type: ignore[attr-defined]
 
 

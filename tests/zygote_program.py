@@ -1,4 +1,4 @@
-"""What a fork of a process with torch and poptorch does to be a program that has just started."""
+"""Makes a fork of a process with torch and poptorch behave like a program that has just started."""
 
 import atexit
 import ctypes
@@ -22,7 +22,7 @@ def python_path(environment) -> list[str]:
 
 
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)  # as Python sets it
-MOST_FILES = 16  # A program can be given so many, with its standard streams.
+MOST_FILES = 16  # most files of a program, with its standard streams
 STDOUT_IS_LOST = 120  # Python's own status for it
 PATH = [folder for folder in sys.path[1:] if folder not in python_path(os.environ)]
 
@@ -68,7 +68,7 @@ class ImportAgain:
 
 
 class Program:
-    """A program that a fork becomes. Its words begin with the path of Python."""
+    """A program that a fork becomes. `words` begins with the path of Python."""
 
     def __init__(
         self, words, environment, folder, new_session=False, process_group=-1, passed=()
@@ -76,7 +76,7 @@ class Program:
         self.words = words[1:]
         self.environment, self.folder = environment, folder
         self.new_session, self.process_group = new_session, process_group
-        self.passed = passed  # numbers of the files that it has besides the standard ones
+        self.passed = passed  # numbers of its files besides the standard ones
 
     def begin(self, files) -> None:
         """Gives this process the state of a Python that has just started.
@@ -121,7 +121,7 @@ class Program:
         sys.path[:] = [first, *dict.fromkeys([*python_path(self.environment), *PATH])]
 
     def execute(self) -> None:
-        """Runs the program as __main__. What it raises passes."""
+        """Runs the program as __main__. Its exceptions pass."""
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         main.__builtins__, main.__annotations__ = sys.modules["builtins"], {}
         if self.words[0] == "-m":
@@ -140,7 +140,7 @@ class Program:
 
 
 def _stream(old, number):
-    """Opens a standard stream as Python does, of what its descriptor is now."""
+    """Opens a standard stream as Python does, with the current descriptor."""
     raw = open(number, "wb" if number else "rb", closefd=False)
     raw.raw.name = old.name
     stream = io.TextIOWrapper(
@@ -173,8 +173,8 @@ def become(program: Program, files) -> None:
 
 
 def end(status: int) -> None:
-    """Ends this process as Python does, but keeps what modules other than __main__ hold: to free
-    all that belongs to torch takes a second."""
+    """Ends this process as Python does, but keeps the objects of modules other than __main__: to
+    free everything of torch takes a second."""
     threading._shutdown()
     atexit._run_exitfuncs()
     sys.modules["__main__"].__dict__.clear()

@@ -1,6 +1,6 @@
 """The process that has imported torch and poptorch, and forks for each program: see zygote.py.
 
-`python zygote_server.py DESCRIPTOR`, of a socket. It ends when the other end of the socket closes.
+`python zygote_server.py DESCRIPTOR` reads from a socket. It ends when the other end closes.
 """
 
 import os

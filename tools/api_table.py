@@ -1,9 +1,9 @@
-"""Writes tests/meta/api_table.txt: every signature, name and enumeration that descriptions of the
-public interface give: python tools/api_table.py FOLDER
+"""Writes tests/meta/api_table.txt from descriptions of the public interface.
 
-FOLDER holds poptorch.md, poptorch_details.md, popxl.md and popxl_addons.md. A row is what stands
-between back-quotes and is a signature, a row of a table of names, or an enumeration. The second of
-each pair corrects the first: of a callable that both have, its rows alone are taken.
+`python tools/api_table.py FOLDER`. FOLDER holds poptorch.md, poptorch_details.md, popxl.md and
+popxl_addons.md. A row is a signature in back-quotes, a row of a table of names, or an enumeration.
+The second page of each pair corrects the first: for a callable that both describe, only its rows
+are used.
 """
 
 import ast
@@ -17,12 +17,12 @@ SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 CALL = re.compile(r"([A-Za-z_][\w.]*)\((.*)\)(?: ?->.*)?")
 ENUM = re.compile(r"`(\w+)`((?: [A-Z]\w+ (?:\d+|`\w+`),?)+)")
 NAMES = re.compile(r"[.]?[A-Za-z_][\w.]*")
-# Where a description says which argument it is by its type.
+# Types by which a description names arguments.
 TYPES = {"int", "float", "str", "bool", "list", "dict", "tuple", "path", "dir"}
 
 
 def signature(name, arguments):
-    """`name(arguments)` in one way of writing; None for what is a call with values."""
+    """Returns `name(arguments)` in one notation; None for a call with values."""
     try:
         parsed = ast.parse(f"def f({arguments}): pass").body[0].args
     except SyntaxError:
@@ -41,7 +41,7 @@ def signatures(text):
 
 
 def tabled_signatures(text):
-    """Rows `callable / callable` | `arguments / arguments`."""
+    """Yields rows `callable / callable` | `arguments / arguments`."""
     for line in re.findall(r"^\| (`[^|]+) \| (`[^|]+) \|$", text, re.MULTILINE):
         names, arguments = (SPAN.findall(cell) for cell in line)
         if len(names) == len(arguments) and all(NAMES.fullmatch(name) for name in names):
@@ -56,7 +56,7 @@ def enumerations(text):
 
 
 def exported(text, package):
-    """The names of section 1 outside of its tables, and of the table of module paths."""
+    """Yields the names of section 1 outside its tables, and of the table of module paths."""
     section = re.search(r"^## 1\. .*?(?=^#)", text, re.MULTILINE | re.DOTALL)
     prose = re.sub(r"^\|.*$", "", section[0] if section else "", flags=re.MULTILINE)
     for span in SPAN.findall(prose):
@@ -70,9 +70,10 @@ def exported(text, package):
 
 
 def laid_out(package, paths, spans):
-    """A row of the table of module paths: all the modules, and of a single one the names.
+    """Yields the modules in a row of the table of module paths; for a single module, also its
+    names.
 
-    `X` stands for each name of the first span, which is in a package of its name.
+    `X` stands for each name of the first span, which is in a package of the same name.
     """
     names = [name for span in spans for name in span.split(", ") if NAMES.fullmatch(name)]
     if paths[0].endswith(".X"):
@@ -88,7 +89,7 @@ def laid_out(package, paths, spans):
 
 
 def called(row):
-    """What a row is about, so that a correction takes its place."""
+    """Returns the subject of a row, which a correction replaces."""
     return row.split("(")[0].rsplit(".", 1)[-1].removeprefix("call ") if "(" in row else row
 
 

@@ -1,7 +1,8 @@
-"""The build backend of pyproject.toml: setuptools, and the versions that _versions.py states.
+"""The build backend of pyproject.toml: setuptools, with the versions that _versions.py states.
 
-torch and oneDNN are requirements of the build and of the installed package. Their versions stand in
-python/poptorch/_versions.py alone; pyproject.toml cannot read that file, this module does.
+torch and oneDNN are requirements of the build and of the installed package. Only
+python/poptorch/_versions.py states their versions. pyproject.toml cannot read that file; this
+module does.
 """
 
 import runpy

@@ -1,7 +1,8 @@
-"""No function of the C++ sources has more than 60 lines, but for lists and micro-kernels.
+"""Checks that no function of the C++ sources has more than 60 lines, except lists and
+micro-kernels.
 
-lizard finds the functions. EXCEPTIONS has the longer ones with their reasons, by a part of the
-file's path and the function's name; an exception that no function needs is an error, too.
+lizard finds the functions. EXCEPTIONS names longer functions with reasons, by a part of the file's
+path and the function's name. An exception that no function needs is an error, too.
 """
 
 import re
@@ -23,7 +24,7 @@ EXCEPTIONS = {
 
 
 def long_functions(path):
-    """(path, function, lines) of the functions of a file that are longer than LIMIT."""
+    """Yields (path, function, lines) of the functions of a file that are longer than LIMIT."""
     name = path.relative_to(ROOT).as_posix()
     return [
         (name, function.name.split("::")[-1], function.length)
@@ -33,7 +34,7 @@ def long_functions(path):
 
 
 def judge(functions):
-    """What is wrong with long functions, and with EXCEPTIONS."""
+    """Yields problems with long functions, and with EXCEPTIONS."""
     unused = set(EXCEPTIONS)
     for file, name, lines in functions:
         fits = {key for key in EXCEPTIONS if re.match(key[0], file.removeprefix("emulator/"))}

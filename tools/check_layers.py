@@ -1,6 +1,6 @@
-"""Holds the edges of docs/ARCHITECTURE.md: which folder may include which header.
+"""Checks the dependencies of docs/ARCHITECTURE.md: which folder may include which header.
 
-It also limits how many source files a header reaches, directly and through other headers: each of
+It also limits how many source files a header reaches, directly and through other headers. Each of
 them is compiled again when the header changes.
 """
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent / "poptorch_cpp"
 
-# What each folder may include directly; the rest follows transitively. A file is of the longest
-# name here that its path begins with.
+# The folders that each folder may include directly; the rest follows transitively. A file belongs
+# to the longest name here that its path begins with.
 EDGES = {
     "support": [],
     "ir": ["support"],
@@ -57,7 +57,7 @@ EDGES = {
     "include": [],
     "bindings": ["frontends"],
 }
-# Headers of others, and the only places that may include them.
+# External headers, and the only places that may include them.
 OUTSIDE = {
     r"(torch|ATen|c10)/": r"frontends/torch/|bindings/torch_\w+\.cpp|include/poptorch/",
     r"(oneapi/dnnl/)?dnnl": r"emulator/kernels/",
@@ -65,7 +65,7 @@ OUTSIDE = {
     r"(spdlog|fmt)/": r"support/log\.cpp",
     r"(nlohmann/|xxhash)": r"storage/",
 }
-# The source files that a header may reach at most. Forward declarations keep it there.
+# The most source files that a header may reach. Forward declarations keep it there.
 REACH = {
     "ir/module.hpp": 180,
     "ir/op_def.hpp": 150,
@@ -74,7 +74,7 @@ REACH = {
     "emulator/transport/fabric.hpp": 25,
     "emulator/engine.hpp": 15,
 }
-# Any other header, but for those of the vocabulary that everything is written in.
+# Any other header, except those of the vocabulary that everything is written in.
 REACH_OF_OTHERS = 100
 VOCABULARY = ("support/", "ir/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -85,7 +85,7 @@ def reachable(library):
 
 
 def library_of(name):
-    """The folder in EDGES that a file, named relative to ROOT, belongs to; None: of none."""
+    """Returns the folder in EDGES of a file, named relative to ROOT; None if it has none."""
     folders = name.split("/")[:-1]
     parts = ["/".join(folders[:depth]) for depth in range(len(folders), 0, -1)]
     return next((part for part in parts if part in EDGES), None)
@@ -107,7 +107,7 @@ def problems(path):
 
 
 def included(files):
-    """By file, the headers of ours that it includes itself; all names are relative to ROOT."""
+    """Returns file → the project's headers that it includes; all names are relative to ROOT."""
     names = {path.relative_to(ROOT).as_posix() for path in files}
     includes = {}
     for path in files:
@@ -119,7 +119,7 @@ def included(files):
 
 
 def closure(name, includes):
-    """All headers that a file includes, directly or through others."""
+    """Returns all headers that a file includes, directly or through others."""
     found, left = set(), [name]
     while left:
         new = includes[left.pop()] - found
@@ -129,7 +129,7 @@ def closure(name, includes):
 
 
 def reach(includes):
-    """By header, the source files that see it."""
+    """Returns header → the source files that include it, directly or not."""
     seen = {}
     for name in includes:
         if name.endswith(".cpp"):

@@ -1,9 +1,9 @@
-"""Three habits: no file grows too long, oneDNN attributes are made in one place, and test files
-have names of their own.
+"""Checks three rules: the length of files, oneDNN attributes in one place, distinct names of test
+files.
 
-Every primitive must use the same floating-point mode, scratchpad mode and so on, or results would
-depend on which kernel was chosen: hence one helper that makes dnnl::primitive_attr. pytest imports
-test files by name, without their folder.
+Every primitive must use the same floating-point mode, scratchpad mode and so on; otherwise results
+would depend on which kernel was chosen. One helper therefore makes dnnl::primitive_attr. pytest
+imports test files by name, without their folder.
 """
 
 import re

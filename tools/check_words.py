@@ -1,8 +1,8 @@
 """Checks the English that people read: plain sentences, the field's terms, no mannerisms.
 
-`tools/check_words.py [path ...]` prints every place with the rule that it breaks. It reads comments,
-docstrings, literals of three words or more, and the prose of pages. Texts that stay as they are
-stand in words_exceptions.txt, each with its reason.
+`tools/check_words.py [path ...]` prints every place with the rule that it breaks. It reads
+comments, docstrings, literals of three words or more, and the prose of pages. Texts that may stand
+are in words_exceptions.txt, each with its reason.
 """
 
 import re
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PLACES = ("poptorch_cpp", "python", "tests", "tools", "benchmarks", "examples", "docs", "README.md",
           "SECURITY.md", "CHANGELOG.md")  # fmt: skip
 EXCEPTIONS = Path(__file__).with_name("words_exceptions.txt")
-# What a text must not contain, with what to write instead. The case of letters does not matter.
+# Patterns that a text must not contain, with what to write instead. Case does not matter.
 WORDS = (
     (r"(?<!there )\b(is|are|was|were) no (?!longer\b|more than\b)", "'is not a', 'without'"),
     (r"\bbehind (?!a |the (scenes|lock|mutex))", "'after', 'below' or 'beside'"),
@@ -29,20 +29,24 @@ WORDS = (
     (r"\b(a|the) (\w+ )?at hand\b", "'current'"),
     (r"\bImplements [\w/]+\.hpp\b", "nothing: the file's name says it"),
 )  # fmt: skip
-# What a comment or docstring must not begin with: such a sentence lacks its subject.
+# Openings of comments and docstrings without a subject.
 OPENINGS = re.compile(r"(What|Who|Whoever|Of|By|As|That|Those|Whom|With|Likewise|Such) ")
 # A paragraph of a page may begin with "By default," or "With two IPUs, ...".
 PAGE_OPENINGS = re.compile(r"(?:[-*#|>]+ |\d+\. )*(What|Who|Whoever|Of|That|Those|Whom|Likewise) ")
 
 
+# Files whose literals are the patterns of this check, or cases of it.
+OWN_FILES = ("tools/check_words.py", "tests/meta/test_tools.py")
+
+
 def exceptions():
-    """The texts that may stand, without their reasons."""
+    """Returns the texts that may stand, without their reasons."""
     lines = EXCEPTIONS.read_text().splitlines()
     return [line.partition(" | ")[0] for line in lines if line and not line.startswith("#")]
 
 
 def problems(suffix, text, allowed=()):
-    """(line, what is wrong) of a file's texts."""
+    """Yields (line, what is wrong) of a file's texts."""
     for line, kind, said in words.texts_of(suffix, text):
         for exception in allowed:
             said = said.replace(exception, "")
@@ -61,6 +65,7 @@ def main(paths=()):
         for place in places
         for file in ([place] if place.is_file() else sorted(place.rglob("*")))
         if file.suffix in (".cpp", ".hpp", ".py", ".md") and "egg-info" not in str(file)
+        if not str(file.resolve()).endswith(OWN_FILES)
     ]
     allowed = exceptions()
     found = [

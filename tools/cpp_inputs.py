@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Remembers for which C++ sources the unit tests have passed under the sanitizers.
 
-`--passed` exits with 0 if they have for the sources as they are now, `--note-passed` notes that.
-A note is a file beside ccache's, named by a hash of all that such a build depends on.
+`--passed` exits with 0 if they have passed for the current sources; `--note-passed` records that
+they have. A record is a file beside ccache's, named by a hash of everything that such a build
+depends on.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# What the sanitized unit tests are made of, or read.
+# Sources of the sanitized unit tests, and files that they read.
 INPUTS = (
     "poptorch_cpp",
     "cmake",
@@ -31,7 +32,7 @@ def output(*command):
 
 
 def digest():
-    clang = shutil.which("clang++-16")  # absent: no note was made
+    clang = shutil.which("clang++-16")  # absent: not noted
     found = hashlib.sha256(output(clang, "--version").encode() if clang else b"")
     names = output("git", "ls-files", "-co", "--exclude-standard", *INPUTS).splitlines()
     for name in sorted(names):

@@ -1,7 +1,7 @@
 """Writes examples/data/digits: the 1,797 digits of scikit-learn in MNIST's file format.
 
-The split into 1,437 training and 360 test scans is a fixed permutation: the collection is
-ordered by writer, and both parts should have seen all of them.
+The split into 1,437 training and 360 test scans is a fixed permutation. The collection is ordered
+by writer, and both parts need scans of all writers.
 """
 
 import struct
@@ -15,7 +15,7 @@ TRAINING = 1437
 
 
 def write_idx(path, array):
-    """The IDX format: type code 8 (unsigned byte), rank, dimensions big-endian, then the bytes."""
+    """Writes IDX: type code 8 (unsigned byte), rank, big-endian dimensions, the bytes."""
     head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     path.write_bytes(head + array.astype(numpy.uint8).tobytes())
 

@@ -1,7 +1,8 @@
-"""Seeds of the fuzzers, one file a text: python tools/fuzz_seeds.py FOLDER
+"""Writes the seeds of the fuzzers, one file per text: python tools/fuzz_seeds.py FOLDER
 
-They are the golden texts of tests/ir, modules into FOLDER/ir and programs into FOLDER/program; and
-every op of tests/ir/verifier/every_op.ir as a module of its own, once more in training.
+Seeds are the golden texts of tests/ir: modules go into FOLDER/ir, programs into FOLDER/program.
+Every op of tests/ir/verifier/every_op.ir is also written as a separate module, and once more in
+training.
 """
 
 import hashlib
@@ -24,7 +25,7 @@ def golden_texts():
 
 
 class Ops:
-    """The ops of @main in every_op.ir, by the names of their results."""
+    """Returns the ops of @main in every_op.ir, by the names of their results."""
 
     def __init__(self):
         text = (GOLDEN / "verifier" / "every_op.ir").read_text()

@@ -1,21 +1,21 @@
-"""docs/report-json.md as a text, from the schema of reports."""
+"""Returns the text of docs/report-json.md, made from the schema of reports."""
 
 HEAD = """# report.json
 
-What `write_report`, `enableProfiling` and `python -m poptorch report` write beside the page. This
-page is made from `python/poptorch_core/reports/report.schema.json`
-(`python tools/write_report_figures.py`), which is the full description.
+`write_report`, `enableProfiling` and `python -m poptorch report` write this file beside the page.
+`python tools/write_report_figures.py` makes this description from
+`python/poptorch_core/reports/report.schema.json`, which is the full description.
 
 A *table* is an object of columns of equal length: entry `i` of each column belongs to row `i`. A
-column of *texts* holds indices into `strings`, whose first entry is empty. An *index* is -1 where
-there is nothing to point at. Sizes are in bytes. Times are in cycles of the device's clock, unless
+column of *texts* holds indices into `strings`, whose first entry is empty. An *index* is -1 if it
+points at nothing. Sizes are in bytes. Times are in cycles of the device's clock, unless
 their name ends in `_seconds`.
 """
 REFERENCES = {"counts": "numbers", "indices": "indices", "texts": "texts"}
 
 
 def text(schema):
-    """The page: a section for each key of the report, a row for each figure in it."""
+    """Returns the page: a section for each key of the report, a row for each figure in it."""
     parts = [HEAD]
     for name, node in schema["properties"].items():
         rows = list(_rows(node, ""))
@@ -27,7 +27,7 @@ def text(schema):
 
 
 def _rows(node, path):
-    """(path, type, description) of everything below a node, in the order of the schema."""
+    """Yields (path, type, description) of everything below a node, in the order of the schema."""
     for name, child in _children(node):
         below = f"{path}.{name}" if path else name
         yield below, _kind(child), child.get("description", "").replace("|", "\\|")
@@ -35,7 +35,8 @@ def _rows(node, path):
 
 
 def _children(node):
-    """The named parts of an object, of the entries of a list, or of the values of a mapping."""
+    """Returns the named parts of an object, of the entries of a list, or of the values of a
+    mapping."""
     while True:
         if "properties" in node:
             return node["properties"].items()

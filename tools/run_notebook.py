@@ -1,9 +1,10 @@
-"""Runs a Jupyter notebook's code cells in this process, one after the other, in its own folder.
+"""Runs a Jupyter notebook's code cells in this process, one after the other, in the notebook's
+folder.
 
     run_notebook.py NOTEBOOK [--write]
 
-Prints what the cells print; --write stores that in the notebook instead, as its outputs. Only text
-of stdout is kept: cells print what they want to show.
+Prints the output of the cells; --write stores it in the notebook instead. Only text on stdout is
+kept: cells print what they want to show.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from pathlib import Path
 
 
 def output_of(source, name, names):
-    """What the code prints."""
+    """Returns the output of the code."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
         exec(compile(source, name, "exec"), names)
@@ -40,7 +41,7 @@ def run(notebook, name="notebook"):
 
 
 def printed(notebook):
-    """The text of all outputs, cell by cell."""
+    """Returns the text of all outputs, cell by cell."""
     return [
         "".join("".join(output["text"]) for output in cell["outputs"])
         for cell in notebook["cells"]

@@ -1,5 +1,7 @@
-"""Takes the pictures of docs/profiling.md: pages of the report that examples/python/reporting.py
-writes, in headless Chromium. `python tools/screenshots.py`, with the package to be imported.
+"""Takes the pictures of docs/profiling.md in headless Chromium: `python tools/screenshots.py`.
+
+They show pages of the report that examples/python/reporting.py writes. The package must be
+importable.
 """
 
 import contextlib
@@ -19,7 +21,7 @@ import browsing  # noqa: E402
 
 WIDTH = 1280
 MOST_BYTES = 150 * 1024
-# By picture: the page and its height.
+# Picture → the page and its height.
 PICTURES = {
     "summary": ("summary", 1000),
     "memory": ("memory?ipu=1", 1180),
@@ -33,7 +35,7 @@ PICTURES = {
 
 
 def written(folder):
-    """The report, of the example run as a user does: beside it, so that paths are short."""
+    """Writes the report of the example, run from its folder so that paths are short."""
     with contextlib.chdir(ROOT / "examples" / "python"):
         example = runpy.run_path("reporting.py")
         example["main"](folder)
@@ -41,7 +43,7 @@ def written(folder):
 
 
 def chosen(data):
-    """An op of the forward pass, an event of it, and a part of the time around that."""
+    """Returns an op of the forward pass, an event of it, and a part of the time around that."""
     strings, rows = data["strings"], data["instructions"]
     ops = (
         row
@@ -59,7 +61,7 @@ def take(browser, name, height):
     browser.resize(WIDTH, height)
     browser.wait()
     picture = Image.open(BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
-    # 256 colours, the rare ones too: a third of the bytes, and no difference to the eye.
+    # 256 colours, also the rare ones: a third of the bytes, without a visible difference.
     small = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     file = IMAGES / f"report-{name}.png"
     small.save(file, optimize=True)

@@ -2,9 +2,9 @@
 """Runs one stage of the build: `tools/stage.py NAME COMMAND ...`.
 
 Prints one line that shows the progress and, at the end, the seconds. The command's output goes to
-build/logs/NAME.log; when the command fails, its last lines and the name of that file are printed.
-With --show the output is printed as well. Every stage adds a line to build/logs/stages.tsv, from
-which `tools/stage.py --table` prints how long each one took.
+build/logs/NAME.log. When the command fails, the last lines and the name of that file are printed.
+With --show the output is printed as well. Every stage adds a line to build/logs/stages.tsv;
+`tools/stage.py --table` prints how long each stage took.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 LOGS = Path(__file__).resolve().parent.parent / "build" / "logs"
 STAGES = "stages.tsv"
 NINJA_STEP = re.compile(rb"^\[(\d+)/(\d+)\] ")
-TENTH = 10  # per cent between two figures where a line cannot be overwritten
+TENTH = 10  # per cent between two figures if a line cannot be overwritten
 LAST_LINES = 40
 
 
@@ -81,15 +81,15 @@ def run(name, command, show, out=sys.stdout):
 
 
 def last_lines(path):
-    """The end of a log, from the first failure of a build if it has one."""
+    """Returns the end of a log, from the first failure of a build if it has one."""
     lines = path.read_text(errors="replace").splitlines()
     failed = next((i for i, line in enumerate(lines) if line.startswith("FAILED: ")), len(lines))
     return lines[failed:][:LAST_LINES] or lines[-LAST_LINES:]
 
 
 def table():
-    """The stages in the order of their ends, with their minutes, and the time that all took: stages
-    can run at the same time."""
+    """Returns the stages in the order of their ends, with their minutes, and the time of all:
+    stages can run at the same time."""
     rows = [line.split("\t") for line in (LOGS / STAGES).read_text().splitlines()]
     spans = [(float(begin), float(begin) + float(seconds)) for _, seconds, _, begin in rows]
     total = max(end for _, end in spans) - min(begin for begin, _ in spans)
@@ -111,7 +111,7 @@ def main():
         parser.error("give the name of the stage and its command")
     try:
         return run(args.name, args.command, args.show)
-    except KeyboardInterrupt:  # the command has had the signal too
+    except KeyboardInterrupt:  # the command has received the signal too
         print(f"\n[{args.name}] interrupted")
         return 130
 

@@ -13,9 +13,10 @@ LEAST_WORDS = 3
 
 
 def texts_of(suffix, text):
-    """(line, kind, text) of all texts; kind: "comment", "note", "docstring", "message" or "page".
+    """Yields (line, kind, text) of all texts; kind: "comment", "note", "docstring", "message" or
+    "page".
 
-    A note is a comment beside code, a comment has its lines for itself.
+    A note is a comment beside code; a comment has separate lines.
     """
     if suffix == ".md":
         return _of_page(text)

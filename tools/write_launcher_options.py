@@ -1,4 +1,4 @@
-"""Writes the table of poprun's options into docs/many-processes.md; --check: only compares."""
+"""Writes the table of poprun's options into docs/many-processes.md; --check only compares."""
 
 import re
 import sys

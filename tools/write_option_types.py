@@ -1,8 +1,8 @@
-"""Writes option_types.pyi: what the rows of poptorch's option tables make of their classes.
+"""Writes option_types.pyi: the classes that the rows of poptorch's option tables produce.
 
-The setters are made at run time from the rows; here are their names, arguments and attributes for
-type checkers and editors. With --check nothing is written; the exit status tells whether the file
-is up to date.
+The setters are made at run time from the rows. The stub lists their names, arguments and attributes
+for type checkers and editors. --check writes nothing; the exit status says whether the file is up
+to date.
 """
 
 import inspect
@@ -16,9 +16,9 @@ import poptorch  # noqa: F401  # whose modules have the tables
 from poptorch._impl.options import group_class, rows
 
 FILE = Path(__file__).resolve().parents[1] / "python/poptorch/_impl/options/types.pyi"
-HEAD = '''"""What the rows of the option tables make of their classes, for type checkers.
+HEAD = '''"""The setters and attributes that option tables give their classes, for type checkers.
 
-Made from the tables by tools/write_option_types.py.
+tools/write_option_types.py makes this file from the tables.
 """
 
 '''
@@ -34,7 +34,7 @@ class Names:
         }
 
     def text(self, annotation):
-        """The annotation without modules. ValueError where there is none."""
+        """Returns the annotation without modules. ValueError if there is none."""
         if annotation is inspect.Parameter.empty:
             raise ValueError("an argument or a check is not annotated")
         return re.sub(r"((?:\w+\.)*\w+)\.(\w+)", self._short, inspect.formatannotation(annotation))
@@ -46,7 +46,7 @@ class Names:
 
 
 def attribute_type(row, default, names):
-    """Of an option's value: what its check gives, or else the type of its default."""
+    """Returns the type of an option's value: of its check's result, or else of its default."""
     if row.check is not None:
         text = names.text(inspect.signature(row.check).return_annotation)
     elif default is None:
@@ -58,7 +58,7 @@ def attribute_type(row, default, names):
 
 
 def argument(parameter, names):
-    """`name: type`, and ` = default`."""
+    """Returns `name: type`, and ` = default`."""
     star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else ""
     text = f"{star}{parameter.name}: {names.text(parameter.annotation)}"
     return text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}"
@@ -69,7 +69,7 @@ def class_lines(group, names):
     yield f"class {base}Rows(OptionGroup):"
     for row in group.ROWS:
         own = [item for item in row.values().items() if not hasattr(group, item[0])]
-        for name, default in own:  # others are methods, whose values are asked for by name
+        for name, default in own:  # others are methods, whose values are read by name
             yield f"    {name}: {attribute_type(row, default, names)}"
     for row in group.ROWS:
         method = getattr(group, row.name)

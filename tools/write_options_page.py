@@ -1,6 +1,6 @@
-"""Writes docs/options.md from the tables of options, the compiler's too, and of the environment.
+"""Writes docs/options.md from the tables of options, compiler options and environment variables.
 
-With --check nothing is written; the exit status tells whether the page is up to date.
+--check writes nothing; the exit status says whether the page is up to date.
 """
 
 import os
@@ -21,24 +21,26 @@ from poptorch_core import _core  # noqa: E402
 PAGE = Path(__file__).resolve().parents[1] / "docs/options.md"
 HEAD = """# Options
 
-Every option of `poptorch.Options`. This page is made from the table that the code itself runs on
-(`python tools/write_options_page.py`).
+Every option of `poptorch.Options`. `python tools/write_options_page.py` makes this page from the
+table that the code uses.
 
-Setters return the object they are called on, so that calls can be chained; the attribute beside a
-setter reads the value back. Options without a default, "–", exist once they are set (`exists`).
-Each group also has `set`, `createOrSet`, `exists`, `deleteIfExists`, `update` and `toDict`, and
-gives a value when it is called with its name. What belongs to PopART is kept in `_Popart.options`,
-so that `_Popart.set` and the setter do the same; names that the backend does not know are refused
-when a model is compiled. A model wrapper freezes the options it is given; `clone()` gives a copy
-that can be changed. Assigning an attribute runs the checks of its setter. `loadFromFile` takes a
-file of setter calls, one a line without `options.`, and never executes it; `from_json`, and the
-variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation": 4}`. Both are taken as
-a whole or, where anything in them is wrong, not at all; folders in them are relative to those that
-the program has set and stay inside: `logDir` to the current folder unless the program has set one,
-`devicePool` to the runtime folder (`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>` beside
-temporary files).
+Setters return their object, so that calls can be chained; the attribute beside a setter reads the
+value. Options without a default, "–", exist once they are set (`exists`). Each group also has
+`set`, `createOrSet`, `exists`, `deleteIfExists`, `update` and `toDict`, and returns a value when it
+is called with its name.
 
-A variable of the environment with a value that its table does not take is an error that names it.
+Options of PopART are in `_Popart.options`, so that `_Popart.set` and the setter do the same.
+Compiling a model refuses names that the backend does not know. A model wrapper freezes its options;
+`clone()` returns a copy that can be changed. Assigning an attribute runs the checks of its setter.
+
+`loadFromFile` reads a file of setter calls, one per line without `options.`, and never executes it.
+`from_json`, and the variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation":
+4}`. An error in either leaves all options unchanged. Folders in them are relative to the folders
+that the program has set, and must be inside them: `logDir` to the current folder unless the program
+has set one, `devicePool` to the runtime folder (`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>`
+beside temporary files).
+
+An environment variable with a value that its table does not allow raises an error that names it.
 """
 GROUPS = [
     ("Options", "General", poptorch.Options),
@@ -48,14 +50,15 @@ GROUPS = [
     ("TensorLocationSettings", "One kind of tensor", poptorch.TensorLocationSettings),
     ("Options.Distributed", "Several processes", definitions.DistributedOptions),
     ("Options.Emulator", "The emulator", definitions.EmulatorOptions),
-    ("Options.Jit", "The tracer of old", definitions.JitOptions),
+    ("Options.Jit", "The old tracer", definitions.JitOptions),
     ("Options._Popart", "For experts", definitions.PopartOptions),
 ]
 
-CORE_HEAD = """## What the compiler is told
+CORE_HEAD = """## Options of the compiler
 
-The compiler's own table, of which [a module's description of its execution](execution.md) is made;
-C++ sets each by its name. "Found" is what passes find out; `host` does not depend on the program.
+This is the compiler's table, from which [a module's description of its execution](execution.md) is
+made; C++ sets each option by its name. Passes determine the options marked "Found"; `host` options
+do not depend on the program.
 
 """
 
@@ -75,7 +78,7 @@ def rows(group):
 
 
 def setters():
-    """The compiler's options, by keyword and name, and what sets each."""
+    """Returns (keyword, name) of the compiler's options → the setter."""
     said = {}
     for path, _, group in GROUPS:
         for row in group.ROWS:

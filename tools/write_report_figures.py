@@ -1,9 +1,9 @@
-"""Writes what follows from the figures of report() and from the schema of reports.
+"""Writes the files that are generated from the figures of report() and from the schema of reports.
 
-The figures are the rows of poptorch_cpp/account/report_rows.cpp. From them: the tables in
-docs/machine.md, parts of the schema, and the TypedDicts of poptorch_core/reports/figures.py. From
-the schema: docs/report-json.md. With --check nothing is written; the exit status tells whether all
-files are up to date.
+The figures are the rows of poptorch_cpp/account/report_rows.cpp. They give the tables in
+docs/machine.md, parts of the schema, and the TypedDicts of poptorch_core/reports/figures.py. The
+schema gives docs/report-json.md. --check writes nothing; the exit status says whether all files are
+up to date.
 """
 
 import json
@@ -30,7 +30,7 @@ FORMS = {
 
 
 def rows_by_list():
-    """The rows (name, type, unit, doc) by list of the report; "": its own."""
+    """Returns the rows (name, type, unit, doc) by list of the report; "": of the report itself."""
     rows = {}
     for part, *row in _core.report_figures():
         rows.setdefault(part, []).append(row)
@@ -38,7 +38,7 @@ def rows_by_list():
 
 
 def tables(rows, schema):
-    """For the page: one table a list, under what the schema says of the list."""
+    """Returns the page's tables: one per list, below the schema's description of the list."""
     made = []
     for part, figures in rows.items():
         title = f'`report()["{part}"]`' if part else "`report()`"
@@ -50,7 +50,7 @@ def tables(rows, schema):
 
 
 def take_rows(schema, rows):
-    """Brings the rows of each list into its part of the schema, which may say more of a figure."""
+    """Copies the rows of each list into its part of the schema, which may say more of a figure."""
     for part, figures in rows.items():
         if not part:
             continue
@@ -74,7 +74,7 @@ CLASSES = {
 }
 TYPES_HEAD = '''"""The keys of report(), for type checkers and editors.
 
-Made from the rows of the core by tools/write_report_figures.py.
+tools/write_report_figures.py makes this file from the rows of the core.
 """
 
 from typing import NotRequired, TypedDict
@@ -82,11 +82,11 @@ from typing import NotRequired, TypedDict
 
 
 def typed_dicts(rows):
-    """The module of TypedDicts: a class for each list of the report, and `Report`."""
+    """Returns the module of TypedDicts: a class for each list of the report, and `Report`."""
     parts = [part for part in rows if part] + [""]
     made = [TYPES_HEAD]
     for part in parts:
-        about = f"An entry of `{part}`" if part else "What report() returns"
+        about = f"An entry of `{part}`" if part else "The value of report()"
         doc = f'    """{about}. docs/machine.md has the units."""\n'
         lines = [f"class {CLASSES[part]}(TypedDict):", doc]
         lines += [f"    {name}: {PYTHON_TYPES.get(kind, kind)}" for name, kind, *_ in rows[part]]
@@ -102,7 +102,7 @@ def _form(figure):
 
 
 def texts():
-    """What each file should be."""
+    """Returns file → its expected text."""
     rows, schema = rows_by_list(), json.loads(SCHEMA.read_text())
     take_rows(schema, rows)
     page = BETWEEN.sub(lambda _: tables(rows, schema), PAGE.read_text())

@@ -1,9 +1,9 @@
 """Writes the stubs of the native modules, python/poptorch_core/_core.pyi and _torch.pyi.
 
-Names, signatures and docstrings are what the built modules say. What they leave open is kept from
-the stub as it stands: docstrings that a module has none of, names of arguments that it only
-numbers, what is in a bare `dict`, `list` or `Any`, and that a result may be None. With --check
-nothing is written; the exit status tells whether the stubs are up to date.
+Names, signatures and docstrings come from the built modules. Information that the modules lack is
+kept from the current stub: missing docstrings, names of arguments that are only numbered, the
+contents of a bare `dict`, `list` or `Any`, and that a result may be None. --check writes nothing;
+the exit status says whether the stubs are up to date.
 """
 
 import ast
@@ -22,7 +22,7 @@ from pybind11_stubgen.structs import QualifiedName
 FOLDER = Path(__file__).resolve().parents[1] / "python/poptorch_core"
 MODULES = ("_core", "_torch")
 OPEN = ("dict", "list", "Any")
-# A number's caster takes what can become one; its text is that of pybind11.
+# A number's caster accepts what can become one; pybind11 gives its text.
 NUMBERS = {
     "typing.SupportsInt | typing.SupportsIndex": "int",
     "typing.SupportsFloat | typing.SupportsIndex": "float",
@@ -37,7 +37,7 @@ DOTTED = {
 
 
 def generated(name):
-    """The module's stub as pybind11-stubgen makes it, as a tree."""
+    """Returns the module's stub as pybind11-stubgen makes it, as a tree."""
     base = type(stub_parser_from_args(arg_parser().parse_args([name], namespace=CLIArgs())))
 
     class Parser(base):
@@ -59,7 +59,7 @@ def generated(name):
 
 
 class _Shorten(ast.NodeTransformer):
-    """Names of DOTTED lose their module; `found` are those, by module."""
+    """Removes the module from names of DOTTED; `found` collects them, by module."""
 
     def __init__(self):
         self.found = {}
@@ -73,10 +73,10 @@ class _Shorten(ast.NodeTransformer):
 
 
 def _refined(fresh, kept):
-    """`kept` where it only says what is in a part that `fresh` leaves open; else `fresh`."""
+    """Returns `kept` if it only fills a part that `fresh` leaves open; else `fresh`."""
     if fresh is None or kept is None:
         return fresh
-    if ast.unparse(kept) == f"{ast.unparse(fresh)} | None":  # pointers do not tell
+    if ast.unparse(kept) == f"{ast.unparse(fresh)} | None":  # pointers do not say so
         return kept
     if isinstance(fresh, ast.Name) and fresh.id in OPEN:
         same = isinstance(kept, ast.Subscript) and ast.unparse(kept.value) == fresh.id
@@ -116,7 +116,7 @@ def _complete_function(fresh, kept):
 
 
 def _named(body):
-    """Definitions of a body by what tells them apart: overloads and setters share their names."""
+    """Returns definitions of a body by distinct keys: overloads and setters share their names."""
     found = {}
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -128,7 +128,7 @@ def _named(body):
 
 
 def _complete(fresh, kept):
-    """Adds to a tree or a definition in it what it leaves open and `kept` has."""
+    """Fills open parts of a tree, or of a definition in it, from `kept`."""
     if isinstance(fresh, ast.AnnAssign):
         fresh.annotation = _refined(fresh.annotation, getattr(kept, "annotation", None))
         return
@@ -142,7 +142,7 @@ def _complete(fresh, kept):
         body = [n for n in fresh.body if not isinstance(n, ast.Pass)]
         fresh.body = [kept.body[0], *body]
     if text := ast.get_docstring(fresh):
-        if "\n" not in text:  # one line, or as many as it needs
+        if "\n" not in text:  # one line, or several if it is too long
             lines = textwrap.wrap(text, 84)
             fresh.body[0].value.value = "\n    ".join([*lines, ""] if lines[1:] else lines)
         if isinstance(fresh, ast.FunctionDef):
@@ -150,7 +150,7 @@ def _complete(fresh, kept):
 
 
 def stub(module, kept):
-    """The text of a module's stub. kept: the text of the one before, or ""."""
+    """Returns the text of a module's stub. kept: the previous text, or ""."""
     fresh = generated(f"poptorch_core.{module}")
     shorten = _Shorten()
     fresh = shorten.visit(fresh)

@@ -94,7 +94,7 @@ double accuracy(poptorch::Model<NetworkImpl>& model, const Digits& digits) {
   return static_cast<double>(found) / (batches * batch);
 }
 
-// What the emulated IPU held and how long a step would have taken on it.
+// Prints what the emulated IPU held, and how long a step would have taken on it.
 void describe(const poptorch::Report& report) {
   const double mib = 1 << 20;
   for (size_t ipu = 0; ipu < report.ipus.size(); ++ipu) {

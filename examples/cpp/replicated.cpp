@@ -1,6 +1,6 @@
-// Trains four replicas of a network, each on rows of its own. They share all weights but a scale,
-// of which each half of the replicas has one; optimiser state is split over them. With a folder as
-// its argument it starts from start.pt there, and writes end.pt and plan.txt.
+// Trains four replicas of a network, each on different rows. They share all weights except a scale:
+// each half of the replicas has one scale. Optimiser state is split over the replicas. With a
+// folder as its argument it starts from start.pt there, and writes end.pt and plan.txt.
 #include <torch/nn.h>
 
 #include <cstdio>

@@ -24,7 +24,8 @@ void cube(const Call& call) {
   }
 }
 
-// Of x: 3·x²·(the cubes' gradient) + 2·x·(the squares'); of the bias: the cubes'.
+// The gradient of x is 3·x²·(the cubes' gradient) + 2·x·(the squares' gradient); that of the bias
+// is the cubes' gradient.
 void cube_grad(const Call& call) {
   const auto *x = call.in<float>(0), *squares = call.in<float>(1);
   const auto *of_cubes = call.in<float>(2), *of_squares = call.in<float>(3);

@@ -1,7 +1,7 @@
 """A trainer in the style of Hugging Face: arguments, warm-up schedule, logs, checkpoints, resume.
 
-`main` trains a tiny language model twice: once in one go, once stopped half-way and resumed from
-its checkpoint. Both end with the same weights, bit by bit.
+`main` trains a tiny language model twice: once without interruption, and once stopped half-way and
+resumed from its checkpoint. Both runs end with bit-identical weights.
 """
 
 import tempfile
@@ -15,7 +15,7 @@ from torch import nn
 
 @dataclass
 class Arguments:
-    """How to train."""
+    """The settings of a training run."""
 
     output_folder: Path
     steps: int = 60
@@ -29,7 +29,7 @@ class Arguments:
 
 
 class LanguageModel(nn.Module):
-    """Predicts the next token; takes keyword arguments and gives a dict, as transformers do."""
+    """Predicts the next token. Takes keyword arguments and returns a dict, as transformers do."""
 
     def __init__(self, tokens=16, width=32):
         super().__init__()
@@ -48,13 +48,13 @@ class LanguageModel(nn.Module):
 
 
 def sentences(count, length=12, tokens=16):
-    """Arithmetic progressions modulo the number of tokens."""
+    """Returns arithmetic progressions modulo the number of tokens."""
     start, step = torch.randint(tokens, (count, 1)), torch.randint(1, 4, (count, 1))
     return [{"ids": row} for row in (start + step * torch.arange(length + 1)) % tokens]
 
 
 class Trainer:
-    """Trains a model with warm-up and linear decay; goes on from a checkpoint when given one."""
+    """Trains a model with warm-up and linear decay, from the start or from a checkpoint."""
 
     def __init__(self, model, arguments, data):
         self.arguments = arguments
@@ -77,7 +77,7 @@ class Trainer:
         return max(0.0, (arguments.steps - step) / (arguments.steps - arguments.warmup_steps))
 
     def _batches(self):
-        """Batches of every epoch, each epoch in an order of its own; from `self.step` on."""
+        """Yields batches from `self.step` on. Each epoch has a different order."""
         rows = self.arguments.batch_size * self.options.Training.gradient_accumulation
         per_epoch = len(self.data) // rows
         while True:
@@ -90,7 +90,7 @@ class Trainer:
                 yield {"input_ids": ids[:, :-1], "labels": ids[:, 1:]}
 
     def train(self, until=None, resume_from=None):
-        """Runs to step `until` (default: all); gives the last loss."""
+        """Trains up to step `until` (default: all steps), and returns the last loss."""
         if resume_from is not None:
             self._load(resume_from)
         loss = None

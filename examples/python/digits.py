@@ -1,4 +1,4 @@
-"""Reads handwritten digits: MNIST's files, or the smaller scans that come with the examples."""
+"""Reads handwritten digits from MNIST's files, or from the smaller scans beside the examples."""
 
 import gzip
 import struct
@@ -11,7 +11,7 @@ DIGITS = Path(__file__).resolve().parent.parent / "data/digits"
 
 
 def read_idx(folder, name):
-    """One file of MNIST's format: type, rank, dimensions big-endian, then bytes."""
+    """Reads a file of MNIST's format: type, rank, big-endian dimensions, then bytes."""
     path = Path(folder) / name
     packed = path.with_name(name + ".gz")
     data = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
@@ -21,7 +21,7 @@ def read_idx(folder, name):
 
 
 def load(folder, part, mode="bilinear"):
-    """Images as float32 [n, 1, 28, 28] in 0..1 (smaller scans are enlarged), and labels."""
+    """Returns images, float32 [n, 1, 28, 28] in 0..1, and labels. Smaller scans are enlarged."""
     images = read_idx(folder, f"{part}-images-idx3-ubyte").float().unsqueeze(1) / 255
     labels = read_idx(folder, f"{part}-labels-idx1-ubyte").long()
     return nn.functional.interpolate(images, (28, 28), mode=mode).clamp(0, 1), labels

@@ -1,7 +1,7 @@
-"""A training program that may be killed at any time: started again, it goes on from its checkpoint.
+"""A training program that resumes from its checkpoint after it was killed.
 
-`main` starts it once in peace, and once more with a SIGKILL in the middle. Both end with the same
-weights, bit by bit, although data are shuffled and augmented by worker processes.
+`main` starts it once without interruption, and once with a SIGKILL in the middle. Both runs end
+with bit-identical weights, although worker processes shuffle and augment the data.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ EPOCHS = 6
 
 
 class Waves(torch.utils.data.Dataset):
-    """Sines of random points, which change every time: the augmentation."""
+    """Sines of points. The points change randomly in each epoch: this is the augmentation."""
 
     def __len__(self):
         return 512
@@ -44,7 +44,7 @@ class Curve(torch.nn.Module):
 
 
 def train(file):
-    """Trains, and writes a checkpoint every eight steps; begins with that if there is one."""
+    """Trains from the checkpoint, if there is one, and writes a checkpoint every eight steps."""
     torch.manual_seed(0)
     model = Curve()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
@@ -58,7 +58,7 @@ def train(file):
             file, training_model, optimizer, scheduler=scheduler, loader=loader
         ).step
     while step < EPOCHS * len(loader):
-        for batch in loader:  # the rest of the epoch, in a run that goes on
+        for batch in loader:  # a resumed run gets the rest of the epoch
             training_model(*batch)
             scheduler.step()
             training_model.setOptimizer(optimizer)
@@ -70,12 +70,12 @@ def train(file):
 
 
 def start(file):
-    """The program as a process of its own."""
+    """Starts the program as a separate process."""
     return subprocess.Popen([sys.executable, __file__, file])
 
 
 def main():
-    """Kills it in the middle, and compares."""
+    """Kills one run in the middle, resumes it, and compares the weights."""
     with tempfile.TemporaryDirectory() as folder:
         peaceful, killed = Path(folder, "peaceful.pt"), Path(folder, "killed.pt")
         first = start(killed)

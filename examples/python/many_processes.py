@@ -1,4 +1,4 @@
-"""Data-parallel training of four replicas in one process, or in several, with equal losses.
+"""Trains four data-parallel replicas, in one process or in several, with equal losses.
 
 python many_processes.py
 poprun --num-instances 2 --num-replicas 4 python many_processes.py
@@ -15,7 +15,7 @@ REPLICAS, EPOCHS = 4, 3
 
 
 class Waves(torch.utils.data.Dataset):
-    """Points of a sine."""
+    """Points of a sine curve."""
 
     def __len__(self):
         return 256
@@ -39,7 +39,7 @@ class Curve(torch.nn.Module):
 
 
 def options_of_this_process():
-    """Its share of the replicas: what the launcher says, or all of them."""
+    """Returns options with this process's replicas: those from the launcher, or all of them."""
     if popdist.isPopdistEnvSet():
         return popdist.poptorch.Options()
     return poptorch.Options().replicationFactor(REPLICAS)
@@ -49,7 +49,7 @@ def main():
     popdist.init()
     first = popdist.getInstanceIndex() == 0
     options = options_of_this_process().randomSeed(42).showCompilationProgressBar(first)
-    model = Curve()  # equal in all processes: randomSeed has seeded torch
+    model = Curve()  # equal in all processes, because randomSeed has seeded torch
     optimizer = poptorch.optim.Adam(model.parameters(), lr=0.01)
     loader = poptorch.DataLoader(
         options, Waves(), batch_size=8, shuffle=True, auto_distributed_partitioning="by_replica"
@@ -57,7 +57,7 @@ def main():
     training_model = poptorch.trainingModel(model, options, optimizer)
     for epoch in range(EPOCHS):
         for batch in loader:
-            losses = training_model(*batch)  # of the replicas of this process
+            losses = training_model(*batch)  # losses of this process's replicas
         losses = collectives.all_gather(losses)
         if first:
             print(f"epoch {epoch}: loss {losses.mean().item():.9g}")

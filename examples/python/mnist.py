@@ -31,7 +31,7 @@ class Network(nn.Module):
 
 
 def accuracy(model, images, labels, batch):
-    """The share of labels that the model finds."""
+    """Returns the share of images that the model classifies correctly."""
     found = 0
     for start in range(0, len(labels) - batch + 1, batch):
         scores = model(images[start : start + batch])
@@ -40,7 +40,7 @@ def accuracy(model, images, labels, batch):
 
 
 def describe(report):
-    """What the emulated IPU held and how long a step would have taken on it."""
+    """Prints the memory that each emulated IPU held."""
     for ipu, memory in enumerate(report["ipus"]):
         used = memory["state_bytes"] + memory["arena_bytes"] + memory["code_bytes"]
         print(

@@ -1,7 +1,7 @@
-"""An op written in NumPy, with its gradient, in a pipeline of two IPUs: a network learns a wave.
+"""Trains a network on a wave, with an op written in NumPy, in a pipeline of two IPUs.
 
-The op is called on the host for each micro-batch, wherever the pipeline has put it; the results are
-those of the model on one IPU, bit by bit.
+The op has a gradient. It runs on the host for each micro-batch, on any stage of the pipeline. The
+results are bit-identical to those of the model without a pipeline.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Training on a pipeline of two IPUs, one of which fails: it goes on from the last checkpoint.
+"""Trains on a pipeline of two IPUs. One IPU fails, and training resumes from the last checkpoint.
 
-`main` trains twice: once undisturbed, once with a fault in the middle of a run. Both end with the
-same weights, bit by bit.
+`main` trains twice: once undisturbed, and once with a fault in the middle of a run. Both end with
+bit-identical weights.
 """
 
 import tempfile
@@ -31,7 +31,7 @@ class Network(nn.Module):
 
 
 class Training:
-    """Trains, saves checkpoints, and takes the device again when it has failed."""
+    """Trains, saves checkpoints, and attaches to the device again after a failure."""
 
     def __init__(self, weights, file):
         self.model, self.file = Network(), file
@@ -43,7 +43,7 @@ class Training:
         self.step = 0
 
     def run(self, batches):
-        """All steps; gives how often the device has failed."""
+        """Runs all steps, and returns the number of device failures."""
         failures = 0
         self.wrapped.compile(*batches[0])
         self._save(0)
@@ -81,7 +81,7 @@ class Training:
         self.wrapped.attachToDevice()
         self.wrapped.rng_state = saved["random"]
         self.step = saved["step"]
-        print(f"goes on from step {self.step}")
+        print(f"continues from step {self.step}")
 
 
 def main():
@@ -92,7 +92,7 @@ def main():
         undisturbed = Training(weights, Path(folder, "undisturbed.pt"))
         undisturbed.run(batches)
         disturbed = Training(weights, Path(folder, "disturbed.pt"))
-        # The eighth run from now on fails when IPU 1 has done two of its micro-batches.
+        # The eighth run from now on fails when IPU 1 has completed two of its micro-batches.
         poptorch.testing.inject_fault("run", "LINK_RESET", nth=8, micro_batch=2, ipu=1)
         failures = disturbed.run(batches)
     pairs = zip(

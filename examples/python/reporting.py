@@ -1,8 +1,8 @@
-"""A report of a pipeline over four IPUs: cut badly, then cut evenly, and compared with that.
+"""Compares reports of a pipeline over four IPUs that is cut unevenly, and then evenly.
 
     python reporting.py [folder]
 
-Open report.html in the folder that it names.
+Open the report.html whose path the program prints.
 """
 
 import sys
@@ -16,7 +16,7 @@ from torch import nn
 
 WORDS, WIDTH, LENGTH = 2048, 192, 128
 BATCH, MICRO_BATCHES = 2, 12
-# Layers on each IPU.
+# The number of layers on each IPU.
 UNEVEN, EVEN = (1, 4, 2, 1), (2, 2, 2, 2)
 
 
@@ -49,7 +49,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Predicts each next word; gives the loss."""
+    """Predicts each next word, and returns the loss."""
 
     def __init__(self, cut):
         super().__init__()
@@ -70,7 +70,7 @@ class Transformer(nn.Module):
 
 
 def trained(cut, steps=3):
-    """A training model after some steps."""
+    """Returns a training model after some steps."""
     options = poptorch.Options().modelName("transformer")
     options.Training.gradientAccumulation(MICRO_BATCHES)
     model = Transformer(cut)

@@ -1,6 +1,6 @@
 """A trainer in the style of PyTorch Lightning: modules with hooks, callbacks, fit and validate.
 
-The module knows its loss and its optimiser, the trainer knows about IPUs.
+The module defines its loss and its optimiser; the trainer handles the IPUs.
 """
 
 from collections import defaultdict
@@ -11,23 +11,23 @@ from torch import nn
 
 
 class Module(nn.Module):
-    """What a trainer can fit: subclasses give the hooks below."""
+    """A module that a trainer can fit. Subclasses define the hooks below."""
 
     def training_step(self, *batch):
-        """The loss of a batch."""
+        """Returns the loss of a batch."""
         raise NotImplementedError
 
     def validation_step(self, *batch):
-        """A dict of values to average over the validation data."""
+        """Returns a dict of values to average over the validation data."""
         raise NotImplementedError
 
     def configure_optimizers(self):
-        """An optimiser, or (optimiser, scheduler)."""
+        """Returns an optimiser, or (optimiser, scheduler)."""
         raise NotImplementedError
 
 
 class Step(nn.Module):
-    """A module's step as a forward pass, to be wrapped."""
+    """Makes a module's step a forward pass, for a wrapper."""
 
     def __init__(self, module, name):
         super().__init__()
@@ -39,7 +39,7 @@ class Step(nn.Module):
 
 
 class Trainer:
-    """Fits modules; `callbacks` are called as (trainer, metrics) after every epoch."""
+    """Fits modules. Calls each of `callbacks` with (trainer, metrics) after every epoch."""
 
     def __init__(self, max_epochs, options=None, callbacks=()):
         self.max_epochs = max_epochs
@@ -98,7 +98,7 @@ class EarlyStopping:
 
 
 class Spirals(Module):
-    """Tells points of three spirals apart."""
+    """Classifies points of three spirals."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A plain training loop: fit a curve, check on held-out points, save and load the weights."""
+"""A plain training loop: fits a curve, saves and loads the weights, and tests on other points."""
 
 import tempfile
 from pathlib import Path
@@ -25,7 +25,7 @@ def main():
     x = torch.rand(4096, 1) * 6 - 3
     points = torch.utils.data.TensorDataset(x, torch.sin(x))
 
-    # One call of the wrapper: 4 weight updates, each from 2 micro-batches of 16 points.
+    # One call of the wrapper makes 4 weight updates, each from 2 micro-batches of 16 points.
     options = poptorch.Options().deviceIterations(4)
     options.Training.gradientAccumulation(2)
     options.outputMode(poptorch.OutputMode.All)

@@ -67,16 +67,16 @@ void add_cut(const Program& program, int ipu, int64_t over, std::vector<Remedy>&
     const MemoryReport other = has_next ? memory_of(program, next) : MemoryReport{};
     const bool room = has_next && other.needed() + moved <= other.capacity_bytes;
     const std::string where =
-        room ? str("begin the block of IPU ", next, " at '", modules[i].path, "' already")
-             : str("begin a block on a further IPU at '", modules[i].path,
+        room ? str("begin the block of IPU ", next, " earlier, at '", modules[i].path, "'")
+             : str("begin a block on another IPU at '", modules[i].path,
                    "' (poptorch.BeginBlock or poptorch.Block with another ipu_id)");
     remedies.push_back({moved, where});
     return;
   }
   if (modules.size() == 1 && modules[0].bytes > over) {
-    remedies.push_back({modules[0].bytes / 2, str("divide '", modules[0].path,
-                                                  "', which cannot be cut as it is, into two "
-                                                  "modules on two IPUs")});
+    remedies.push_back(
+        {modules[0].bytes / 2, str("divide '", modules[0].path,
+                                   "', which has no place to cut, into two modules on two IPUs")});
   }
 }
 
@@ -170,9 +170,9 @@ std::vector<Remedy> find_remedies(const Program& program, int ipu, int64_t over)
   add_cut(program, ipu, over, remedies);
   add_off_chip(memory, remedies);
   add_checkpoint(program, ipu, remedies);
-  remedies.push_back({(memory.arena_bytes + memory.stash_bytes) / 2,
-                      "halve the micro-batch, with twice the gradient accumulation or device "
-                      "iterations"});
+  remedies.push_back(
+      {(memory.arena_bytes + memory.stash_bytes) / 2,
+       "halve the micro-batch and double the gradient accumulation or device iterations"});
   sort_remedies(remedies);
   return remedies;
 }
@@ -190,8 +190,9 @@ std::vector<Remedy> find_streaming_remedies(const Program& program) {
     remedies.push_back(
         {bytes, str("keep the ", what, " on the chip", settings, ".useOnChipStorage(True))")});
   }
-  remedies.push_back({memory.capacity_bytes / static_cast<int64_t>(program.ipus.size()),
-                      "spread the model over a further IPU, which adds its share"});
+  remedies.push_back(
+      {memory.capacity_bytes / static_cast<int64_t>(program.ipus.size()),
+       "spread the model over one more IPU, which adds its share of Streaming Memory"});
   sort_remedies(remedies);
   return remedies;
 }

@@ -9,10 +9,10 @@ const std::vector<Figure<MemoryReport>>& figures_of(const MemoryReport&) {
        "Weights, optimiser state, accumulators, buffers, constants and alignment."},
       {"arena_bytes", &M::arena_bytes, "bytes", "Activations and temporaries at their peak."},
       {"stash_bytes", &M::stash_bytes, "bytes",
-       "Activations that wait for the backward pass of a pipeline."},
-      {"code_bytes", &M::code_bytes, "bytes", "Code, an estimate."},
+       "Stashes: activations that a pipeline keeps for the backward pass."},
+      {"code_bytes", &M::code_bytes, "bytes", "Estimated size of the code."},
       {"capacity_bytes", &M::capacity_bytes, "bytes", "The memory of an IPU."},
-      {"needed_bytes", &M::needed, "bytes", "State, arena, stash and code."},
+      {"needed_bytes", &M::needed, "bytes", "Sum of state, arena, stash and code."},
       {"weight_bytes", &M::weight_bytes, "bytes", "Weights, a part of the state."},
       {"optimiser_bytes", &M::optimiser_bytes, "bytes", "Optimiser state, a part of the state."},
       {"accumulator_bytes", &M::accumulator_bytes, "bytes",
@@ -25,18 +25,22 @@ const std::vector<Figure<MemoryReport>>& figures_of(const MemoryReport&) {
 const std::vector<Figure<WorkReport>>& figures_of(const WorkReport&) {
   using W = WorkReport;
   static const std::vector<Figure<W>> rows = {
-      {"compute_cycles", &W::compute_cycles, "cycles", "Computing."},
-      {"link_cycles", &W::link_cycles, "cycles", "Sending to other IPUs over IPU-Links."},
-      {"host_cycles", &W::host_cycles, "cycles", "Transfers with the host."},
-      {"streaming_cycles", &W::streaming_cycles, "cycles", "Transfers with Streaming Memory."},
-      {"gateway_cycles", &W::gateway_cycles, "cycles", "Sending to other IPUs over GW-Links."},
-      {"gateway_bytes", &W::gateway_bytes, "bytes", "Sent to other IPUs over GW-Links."},
-      {"idle_cycles", &W::idle_cycles, "cycles", "Waiting, the rest of the run."},
+      {"compute_cycles", &W::compute_cycles, "cycles", "Cycles of computing."},
+      {"link_cycles", &W::link_cycles, "cycles", "Cycles of sending to other IPUs over IPU-Links."},
+      {"host_cycles", &W::host_cycles, "cycles", "Cycles of transfers with the host."},
+      {"streaming_cycles", &W::streaming_cycles, "cycles",
+       "Cycles of transfers with Streaming Memory."},
+      {"gateway_cycles", &W::gateway_cycles, "cycles",
+       "Cycles of sending to other IPUs over GW-Links."},
+      {"gateway_bytes", &W::gateway_bytes, "bytes", "Bytes sent to other IPUs over GW-Links."},
+      {"idle_cycles", &W::idle_cycles, "cycles", "Cycles of waiting: the rest of the run."},
       {"overlapped_cycles", &W::overlapped_cycles, "cycles",
-       "Transfers through IO tiles, beside the rest; a part of the transfers."},
-      {"link_bytes", &W::link_bytes, "bytes", "Sent to other IPUs over IPU-Links."},
-      {"host_bytes", &W::host_bytes, "bytes", "To and from the host."},
-      {"streaming_bytes", &W::streaming_bytes, "bytes", "To and from Streaming Memory."},
+       "Cycles of transfers through IO tiles that overlap with other work; a part of the "
+       "transfers."},
+      {"link_bytes", &W::link_bytes, "bytes", "Bytes sent to other IPUs over IPU-Links."},
+      {"host_bytes", &W::host_bytes, "bytes", "Bytes transferred to and from the host."},
+      {"streaming_bytes", &W::streaming_bytes, "bytes",
+       "Bytes transferred to and from Streaming Memory."},
   };
   return rows;
 }
@@ -44,10 +48,11 @@ const std::vector<Figure<WorkReport>>& figures_of(const WorkReport&) {
 const std::vector<Figure<StreamReport>>& figures_of(const StreamReport&) {
   using S = StreamReport;
   static const std::vector<Figure<S>> rows = {
-      {"name", &S::name, "", "Its name."},
-      {"to_device", &S::to_device, "", "Whether it is an input."},
-      {"overlap", &S::overlap, "", "The loop that its transfers may overlap with, or none."},
-      {"overlaps", &S::overlaps, "", "Whether they do."},
+      {"name", &S::name, "", "The name of the stream."},
+      {"to_device", &S::to_device, "", "Whether the stream is an input of the device."},
+      {"overlap", &S::overlap, "",
+       "The loop with which the transfers of the stream may overlap, or none."},
+      {"overlaps", &S::overlaps, "", "Whether the transfers overlap with that loop."},
   };
   return rows;
 }
@@ -56,9 +61,9 @@ const std::vector<Figure<StageReport>>& figures_of(const StageReport&) {
   using S = StageReport;
   static const std::vector<Figure<S>> rows = {
       {"stage", &S::stage, "", "The number of the stage."},
-      {"ipu", &S::ipu, "", "The IPU that it runs on."},
+      {"ipu", &S::ipu, "", "The IPU that runs the stage."},
       {"cycles", &S::cycles, "cycles", "Cycles of a micro-batch, without weight updates."},
-      {"blocks", &S::blocks, "", "The user's names of the blocks that it runs."},
+      {"blocks", &S::blocks, "", "The user's names of the blocks in the stage."},
   };
   return rows;
 }
@@ -66,15 +71,15 @@ const std::vector<Figure<StageReport>>& figures_of(const StageReport&) {
 const std::vector<Figure<OpReport>>& figures_of(const OpReport&) {
   using O = OpReport;
   static const std::vector<Figure<O>> rows = {
-      {"ipu", &O::ipu, "", "The IPU that they run on."},
+      {"ipu", &O::ipu, "", "The IPU that runs the ops."},
       {"stage", &O::stage, "", "The stage of the pipeline."},
-      {"block", &O::block, "", "The user's name of their block."},
-      {"module", &O::module, "", "The path of their module."},
+      {"block", &O::block, "", "The user's name of the block of the ops."},
+      {"module", &O::module, "", "The path of the module of the ops."},
       {"op", &O::op, "",
        "The name of the op; the convolutions of a poptorch.MultiConv are one multi_conv, with one "
        "launch if its plan is parallel."},
       {"count", &O::count, "", "Executions in a run."},
-      {"cycles", &O::cycles, "cycles", "Cycles of all in a run."},
+      {"cycles", &O::cycles, "cycles", "Cycles of all executions in a run."},
   };
   return rows;
 }
@@ -82,12 +87,12 @@ const std::vector<Figure<OpReport>>& figures_of(const OpReport&) {
 const std::vector<Figure<CollectiveReport>>& figures_of(const CollectiveReport&) {
   using C = CollectiveReport;
   static const std::vector<Figure<C>> rows = {
-      {"ipu", &C::ipu, "", "The IPU, of each replica that takes part."},
+      {"ipu", &C::ipu, "", "The number of the IPU in each replica that takes part."},
       {"module", &C::module, "", "The path of the module."},
       {"op", &C::op, "", "The name of the collective."},
       {"part", &C::part, "", "The step that uses these links."},
       {"links", &C::links, "", "IPU-Links or GW-Links."},
-      {"members", &C::members, "", "Replicas that take part."},
+      {"members", &C::members, "", "Number of replicas that take part."},
       {"count", &C::count, "", "Executions in a run."},
       {"bytes", &C::bytes, "bytes", "Bytes that the IPU sends in a run."},
       {"cycles", &C::cycles, "cycles", "Cycles in a run."},
@@ -98,18 +103,18 @@ const std::vector<Figure<CollectiveReport>>& figures_of(const CollectiveReport&)
 const std::vector<Figure<Report>>& figures_of(const Report&) {
   using R = Report;
   static const std::vector<Figure<R>> rows = {
-      {"instances", &R::instances, "", "Processes that share the replicas."},
-      {"device", &R::device, "", "The machine that is modelled."},
-      {"replicas", &R::replicas, "", "Copies of the model, in all processes."},
+      {"instances", &R::instances, "", "Number of processes among which the replicas are divided."},
+      {"device", &R::device, "", "The device that is modelled."},
+      {"replicas", &R::replicas, "", "Number of copies of the model in all processes."},
       {"idle_ipus", &R::idle_ipus, "",
        "IPUs of this process that autoRoundNumIPUs reserves and nothing uses."},
       {"streaming_bytes", &R::streaming_bytes, "bytes",
-       "What a replica keeps in Streaming Memory."},
+       "Bytes that a replica keeps in Streaming Memory."},
       {"streaming_capacity", &R::streaming_capacity, "bytes",
-       "The share of a replica's IPUs in Streaming Memory."},
-      {"bubbles", &R::bubbles, "share", "The part of their time in which the IPUs wait."},
+       "Bytes of Streaming Memory available to a replica."},
+      {"bubbles", &R::bubbles, "share", "The share of their time in which the IPUs wait."},
       {"bottleneck_stage", &R::bottleneck_stage, "",
-       "The stage with the most cycles a micro-batch."},
+       "The stage with the most cycles per micro-batch."},
       {"cycles_per_run", &R::cycles_per_run, "cycles",
        "The cycles of the slowest IPU, waiting included."},
       {"seconds_per_run", &R::seconds_per_run, "seconds",
@@ -117,7 +122,7 @@ const std::vector<Figure<Report>>& figures_of(const Report&) {
       {"generic_ops", &R::generic_ops, "",
        "Operators of torch that run through the generic kernel."},
       {"reference_kernels", &R::reference_kernels, "share",
-       "The part of the time of the runs so far, by op without a fast kernel for its types."},
+       "By op without a fast kernel for its types: its share of the time of the runs so far."},
   };
   return rows;
 }
@@ -125,10 +130,10 @@ const std::vector<Figure<Report>>& figures_of(const Report&) {
 const std::vector<Figure<RunTimes>>& figures_of(const RunTimes&) {
   using T = RunTimes;
   static const std::vector<Figure<T>> rows = {
-      {"runs", &T::runs, "", "Runs so far."},
-      {"run_seconds", &T::in_runs, "seconds", "The time in them, by this host's clock."},
+      {"runs", &T::runs, "", "Number of runs so far."},
+      {"run_seconds", &T::in_runs, "seconds", "Time spent in runs, by this host's clock."},
       {"between_runs_seconds", &T::between_runs, "seconds",
-       "The time between them, by this host's clock."},
+       "Time between runs, by this host's clock."},
   };
   return rows;
 }

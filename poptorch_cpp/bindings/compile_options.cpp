@@ -33,7 +33,7 @@ ir::Attrs attrs_of(const py::dict& given) {
     } catch (const py::cast_error&) {
       throw support::UserError("[execution] " + name + " is " +
                                py::repr(value).cast<std::string>() +
-                               ", which is no option's value.");
+                               ", which is not a valid value of an option.");
     }
   }
   return attrs;
@@ -94,8 +94,10 @@ void bind_option_table(py::module_& m) {
       return value == none ? std::nullopt : std::optional(value);
     };
   };
-  py::class_<OptionText>(m, "Option", "An option of a line of the description of an execution.")
-      .def_readonly("keyword", &OptionText::keyword, "Of its line; 'host': beside the program.")
+  py::class_<OptionText>(m, "Option", "An option in a line of the description of an execution.")
+      .def_readonly(
+          "keyword", &OptionText::keyword,
+          "The keyword of its line; 'host' for an option that is not part of the program.")
       .def_readonly("name", &OptionText::name)
       .def_readonly("type", &OptionText::type)
       .def_property_readonly("default",
@@ -111,10 +113,10 @@ void bind_option_table(py::module_& m) {
       .def_property_readonly("words", [](const OptionText& row) { return row.limits.words; })
       .def_readonly("allowed", &OptionText::allowed, "The range, or the words, as text.")
       .def_readonly("found", &OptionText::found,
-                    "Whether a pass finds it, or it follows from the wrapper: nobody sets it.")
+                    "Whether a pass or the wrapper determines it, so that users do not set it.")
       .def_readonly("setter", &OptionText::setter,
-                    "What of poptorch.Options sets it: 'Group.setter(argument=default)'.")
-      .def_readonly("changes", &OptionText::changes, "Also after compiling.")
+                    "The setter of poptorch.Options: 'Group.setter(argument=default)'.")
+      .def_readonly("changes", &OptionText::changes, "Whether it can change after compilation.")
       .def_readonly("doc", &OptionText::doc);
   m.def("option_table", [] {
     std::vector<OptionText> rows = ir::execution_table();
@@ -128,7 +130,8 @@ void bind_option_table(py::module_& m) {
 
 void bind_execution(py::module_& m) {
   using ir::Execution;
-  py::class_<Execution>(m, "Execution", "How a model is executed, before there is a module.")
+  py::class_<Execution>(m, "Execution",
+                        "A description of how a model is executed, made before its module.")
       .def(py::init([](const std::vector<Line>& lines) {
              Execution made;
              take_lines(made, lines);
@@ -151,9 +154,9 @@ void bind_execution(py::module_& m) {
           "Explains why an input of so many rows cannot be split into micro-batches; empty if it "
           "can.",
           py::arg("input"), py::arg("rows"))
-      .def_property_readonly("wrapper_defect", &ir::wrapper_defect,
-                             "Explains which options a model that is wrapped for inference cannot "
-                             "have; empty if there is none.")
+      .def_property_readonly(
+          "wrapper_defect", &ir::wrapper_defect,
+          "Explains which options an inference model cannot have; empty if all are valid.")
       .def(
           "group_inputs",
           [](Execution& execution, const Text& kind, int64_t size) {
@@ -178,8 +181,8 @@ void bind_execution(py::module_& m) {
         return ir::group_parameter(name, shape, ir::comm_group_of(kind), size, all_replicas,
                                    replicas);
       },
-      "The groups of replicas that share a value of a parameter, of which the host holds a tensor "
-      "of this shape. Raises Error for groups and shapes that do not fit.",
+      "The groups of replicas that share a value of a parameter. `shape` is the shape of its "
+      "tensor on the host. Raises Error for groups and shapes that do not fit.",
       py::arg("name"), py::arg("shape"), py::arg("kind"), py::arg("size"), py::arg("all_replicas"),
       py::arg("replicas"));
   m.attr("COMM_GROUPS") = ir::comm_group_words();

@@ -183,33 +183,35 @@ void bind_value_and_op(py::module_& m) {
               bodies.push_back(op.graph().module().find_graph(ir::body_name(op, i)));
             return bodies;
           },
-          kOwned, "The graphs that it runs; of a branch, the first is for true.")
+          kOwned, "The graphs that the op runs; a branch runs the first if its condition is true.")
       .def(
           "set_gradient",
           [](ir::Op& op, const ir::Graph* graph) {
             op.set_attr("gradient", ir::GraphRef{graph ? graph->name() : ir::Symbol()});
           },
-          "Of a call: the graph that autodiff is to call instead of differentiating the called "
-          "one; None: it differentiates that.",
+          "For a call: the graph that autodiff calls instead of differentiating the called graph. "
+          "None: autodiff differentiates the called graph.",
           py::arg("graph").none(true))
       .def_property_readonly("gradient",
                              [](const ir::Op& op) { return ir::gradient_of(op).text(); })
       .def("return_inputs", &return_inputs, kOwned,
-           "Replaces a call or loop by one that runs a copy, called `name`, of `body`, and also "
-           "gives what is `left` in inputs: (index, value of `body`). Returns the new op.",
+           "Replaces a call or loop by one that runs a copy of `body`, called `name`. It also "
+           "returns the final values of the inputs in `left`: (index of the input, value of "
+           "`body`). Returns the new op.",
            py::arg("name"), py::arg("body"), py::arg("operands"), py::arg("left"))
       .def_property_readonly("operands", &ir::Op::operands, kOwned)
       .def(
           "can_take", [](ir::Op& op, ir::Value& v) { return ir::bring_before(v, op, true); },
-          "Whether the value is there before the op, or can be.")
+          "Whether the value is defined before the op, or can be moved there.")
       .def(
           "add_operand",
           [](ir::Op& op, ir::Value* value) {
             if (!ir::bring_before(*value, op))
-              throw support::InternalError("[ir] the operand is made later.");
+              throw support::InternalError("[ir] the operand is defined after the op.");
             op.set_operand(op.operand_count(), value);
           },
-          "Of a call: what it passes for an input that the called graph got behind the others.")
+          "For a call: appends the operand for an input that was added at the end of the called "
+          "graph.")
       .def_property_readonly(
           "results",
           [](const ir::Op& op) {
@@ -242,10 +244,10 @@ void bind_graph(py::module_& m) {
           kOwned, py::arg("type"), py::arg("name"), py::arg("by_reference") = false)
       .def("set_outputs", &ir::Graph::set_outputs)
       .def("expand_call", &expand_call,
-           "Puts the ops of a called graph in the place of the call with this id.", py::arg("id"))
+           "Replaces the call with this id by the ops of the called graph.", py::arg("id"))
       .def("give_memory", &give_memory, kOwned,
-           "Puts a value into a declared state slot where it is made: its users take that. Returns "
-           "what stands for it.",
+           "Writes a value into a declared state slot where it is computed; its users read the "
+           "slot. Returns the value that replaces it.",
            py::arg("value"), py::arg("slot"))
       .def(
           "copy_ops_to",
@@ -269,7 +271,7 @@ void bind_graph(py::module_& m) {
             const std::vector<ir::Op*> ops = graph.op_list();
             for (auto op = ops.rbegin(); op != ops.rend(); ++op) graph.erase(*op);
           },
-          "Leaves the graph without ops and outputs.")
+          "Removes all ops and outputs of the graph.")
       .def(
           "constant",
           [](ir::Graph& g, const py::array& array, const Text& dtype) {
@@ -295,7 +297,8 @@ void bind_graph(py::module_& m) {
            py::arg("name"), py::arg("operands"), py::arg("attrs") = py::dict(), py::arg("ipu") = -1,
            py::arg("io_tiles") = false, py::arg("scope") = "")
       .def("emit_custom", &emit_custom, kOwned,
-           "Adds an op of a library: (domain, name, version), the text of its attributes.",
+           "Adds a custom op of a library: `id` is (domain, name, version), `attributes` the text "
+           "of its attributes.",
            py::arg("id"), py::arg("attributes"), py::arg("operands"), py::arg("ipu") = -1,
            py::arg("io_tiles") = false, py::arg("scope") = "");
 }
@@ -312,7 +315,7 @@ void bind_autodiff(py::module_& m) {
     return out;
   };
   py::class_<GradientGraph>(m, "GradientGraph",
-                            "A gradient graph and what it takes and gives: pairs of (is a "
+                            "A gradient graph with its inputs and outputs: pairs of (is a "
                             "gradient, value of the forward graph).")
       .def_readonly("graph", &GradientGraph::gradient, py::return_value_policy::reference)
       .def_property_readonly(
@@ -322,8 +325,8 @@ void bind_autodiff(py::module_& m) {
           "outputs", [connections](const GradientGraph& g) { return connections(g.outputs); },
           py::return_value_policy::reference);
   m.def("autodiff", &transforms::autodiff, py::keep_alive<0, 1>(),
-        "The gradient graph of `forward`: given the gradients of its outputs `provided` "
-        "(indices), those of its inputs `required`. Adds outputs to `forward`.",
+        "Makes the gradient graph of `forward`. It takes the gradients of the outputs `provided` "
+        "(indices) and returns those of the inputs `required`. Adds outputs to `forward`.",
         py::arg("forward"), py::arg("provided"), py::arg("required"));
 }
 

@@ -10,6 +10,7 @@
 
 #include "account/memory_limit.hpp"
 #include "bindings/compile_options.hpp"
+#include "bindings/core_files.hpp"
 #include "bindings/core_ir.hpp"
 #include "bindings/custom_ops.hpp"
 #include "bindings/errors.hpp"
@@ -105,7 +106,7 @@ void exchange(Executable& executable, py::array array, const std::vector<int>& o
   const auto rows = static_cast<py::ssize_t>(owners.size());
   if (array.ndim() == 0 || array.shape(0) != rows || !(array.flags() & py::array::c_style)) {
     throw support::UserError(str("[state] ", what.value, " has ", rows,
-                                 " owners: pass a dense array with as many rows."));
+                                 " owners. Pass a dense array with as many rows."));
   }
   std::byte* const data = mutable_bytes_of(array);
   const int64_t bytes = rows == 0 ? 0 : array.nbytes() / rows;
@@ -205,7 +206,8 @@ void bind_executable(py::module_& m) {
                              [types](const Executable& e) { return types(e.input_types()); })
       .def_property_readonly("output_types",
                              [types](const Executable& e) { return types(e.output_types()); })
-      .def("run", &run, "One step on dense arrays of input_types; returns those of output_types.")
+      .def("run", &run,
+           "Runs one step on dense arrays of `input_types` and returns arrays of `output_types`.")
       .def("forget_partial_state", &Executable::forget_partial_state)
       .def("attach", [](Executable& e) { watched([&] { e.attach(); }); })
       .def("has_failed", &Executable::has_failed)
@@ -219,15 +221,16 @@ void bind_executable(py::module_& m) {
                                  names.push_back(slot.name.text());
                                return names;
                              })
-      .def_property_readonly("replicas", &replicas_of,
-                             "Of this process: (the first, how many, of how many in all).")
+      .def_property_readonly(
+          "replicas", &replicas_of,
+          "The replicas of this process: (first, count, count in all processes).")
       .def("remote_groups", &remote_groups,
-           "Groups of the slot that have no replica in this process: their rows of read_state are "
-           "0. As (group, instance of its first replica).",
+           "The groups of the slot that have no replica in this process, as (group, instance of "
+           "its first replica). Their rows of read_state are 0.",
            py::arg("name"))
       .def("exchange", &exchange,
-           "Of an array's rows, in place, each comes from the instance that owns it. All instances "
-           "call it. `what`: for errors.",
+           "Replaces each row of an array, in place, by the row of the instance that owns it. All "
+           "instances must call it. `what` names the array in errors.",
            py::arg("array"), py::arg("owners"), py::arg("what"))
       .def("read_state", &read_state, py::arg("name"))
       .def("write_state", &write_state, py::arg("name"), py::arg("value"))
@@ -243,33 +246,32 @@ void bind_executable(py::module_& m) {
           py::arg("form"), py::arg("locations") = false)
       .def("report", [](const Executable& e) { return report_dict(e.report()); })
       .def("inspect", &inspect_dict,
-           "What the program holds and does, as columns: see poptorch_core.reports.data.")
-      .def("form_lines", &form_lines_dict, "By form, the lines of its ops, with their ids.")
+           "The contents and the work of the program as columns: see poptorch_core.reports.data.")
+      .def("form_lines", &form_lines_dict, "The lines of the ops of each IR stage, with their ids.")
       .def(
           "check_memory",
           [](const Executable& e, const std::string& limit) {
             account::check_memory_limit(e.program(), account::memory_limit_of(limit));
           },
-          "What was left undone by the host option late_memory_check: warns of a program that does "
-          "not fit, or raises Error, as the host option memory_limit says.",
+          "Makes the check that the host option late_memory_check postponed: logs a warning or "
+          "raises Error for a program that does not fit, as the host option memory_limit says.",
           py::arg("limit"));
-  m.def("compile", &compile,
-        "Compiles a copy of the module, all the way. `lines` of the description of how it is "
-        "executed are "
-        "added to its own. `progress` is called with (steps done, steps in "
-        "all, name of the step).",
-        py::arg("module"), py::arg("lines") = py::list(), py::arg("host") = py::dict(),
-        py::arg("progress") = compile::Progress());
+  m.def(
+      "compile", &compile,
+      "Compiles a copy of the module into an executable. Adds `lines` to the module's description "
+      "of its execution. Calls `progress` with (steps done, steps in all, name of the step).",
+      py::arg("module"), py::arg("lines") = py::list(), py::arg("host") = py::dict(),
+      py::arg("progress") = compile::Progress());
   m.def("load", &load,
-        "Runs a program from its text, Executable.text('program'). Its state begins as the program "
-        "says or at 0: write_state gives it values.",
+        "Makes an executable from the text of a program, Executable.text('program'). State begins "
+        "with the program's initial values, or with 0; write_state changes it.",
         py::arg("text"), py::arg("host") = py::dict());
 }
 
 void bind_cbor(py::module_& m) {
   m.def(
       "cbor", [](const Text& json) { return py::bytes(storage::cbor(json.value)); },
-      "CBOR (RFC 8949) of a text that is JSON.", py::arg("json"));
+      "Converts JSON text to CBOR (RFC 8949).", py::arg("json"));
 }
 
 // Binds the table of environment variables and its readers, for the Python layer and the
@@ -296,7 +298,8 @@ void bind_faults(py::module_& m) {
   m.def(
       "arm_fault",
       [](const Text& text) { return support::arm_fault(support::fault_of(text.value)); },
-      "Arms a fault, of which POPTORCH_FAULT holds the text; gives its number.", py::arg("text"));
+      "Arms a fault from a text in the format of POPTORCH_FAULT. Returns its number.",
+      py::arg("text"));
   m.def("disarm_fault", &support::disarm_fault);
   m.def("has_struck", &support::has_struck);
   m.def(
@@ -305,7 +308,8 @@ void bind_faults(py::module_& m) {
         if (!support::may_meet_faults()) return;
         support::meet_fault(support::fault_point_of(point.value), place.value, index);
       },
-      "Called once for each occurrence of a point: the fault that is armed for it strikes.",
+      "Must be called once for each occurrence of a point. Triggers the fault that is armed for "
+      "it.",
       py::arg("point"), py::arg("place") = "", py::arg("index") = 0);
 }
 
@@ -327,7 +331,8 @@ void bind_log(py::module_& m) {
           }
         });
       },
-      "Of work of this thread that moves many bytes, from here on: called with how many more.",
+      "Sets the listener of this thread's large transfers. It is called with the number of further "
+      "bytes moved.",
       py::arg("listener"));
   m.def("log_level", [] { return static_cast<int>(support::log_level()); });
   m.def("log", [](int level, const Text& text) {
@@ -360,6 +365,7 @@ PYBIND11_MODULE(_core, m) {
   bind_environment(m);
   bind_faults(m);
   bind_cbor(m);
+  bind_files(m);
   bind_log(m);
   m.def("op_names", [] {
     std::vector<std::string> names;

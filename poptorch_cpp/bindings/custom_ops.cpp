@@ -81,8 +81,8 @@ void bind_custom_ops(py::module_& m) {
         py::arg("attributes"));
   m.def("custom_gradient", gradient,
         "The gradient op of a use of a custom op: its (domain, name, version), its attributes, its "
-        "inputs as (0: input, 1: output, 2: gradient of output; index) and of which input each of "
-        "its outputs is the gradient.",
+        "inputs as (0: input, 1: output, 2: gradient of output; index), and for each of its "
+        "outputs the input whose gradient it is.",
         py::arg("domain"), py::arg("name"), py::arg("version"), py::arg("attributes"),
         py::arg("inputs"));
   m.def(

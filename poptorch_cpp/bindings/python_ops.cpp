@@ -165,11 +165,10 @@ void register_python_op(const std::tuple<Text, Text, int32_t>& id, int32_t input
 
 void bind_python_ops(py::module_& m) {
   m.def("register_python_op", register_python_op,
-        "A custom op of Python's functions, with any attributes: infer(types, attributes) → types, "
-        "compute([(element type, array)], attributes, replica, replicas) → arrays, where a type is "
-        "(element type, shape). gradient: the name of its gradient op, of the same domain and "
-        "version, with the "
-        "inputs and outputs of custom_gradient.",
+        "Registers a custom op made of Python functions, with any attributes: infer(types, "
+        "attributes) → types, compute([(element type, array)], attributes, replica, replicas) → "
+        "arrays, where a type is (element type, shape). gradient: the name of its gradient op, of "
+        "the same domain and version, with the inputs and outputs of custom_gradient.",
         py::arg("id"), py::arg("inputs"), py::arg("outputs"), py::arg("infer"), py::arg("compute"),
         py::arg("gradient"));
 }

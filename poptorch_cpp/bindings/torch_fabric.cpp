@@ -35,10 +35,10 @@ void bind_wired_fabric(py::module_& m) {
         return ending_without_gil(
             emulator::make_frame_fabric(instance, std::move(others), local.value_or(nullptr)));
       },
-      "Joins this process to the other instances of a program over a process group registered with "
-      "torch.distributed, which then belongs to it. `instances`: of each its name and its number "
-      "in `local`, a fabric of those on this host, -1: it is not there. `connections`: devices of "
-      "the group.",
+      "Connects this process to the other instances of a program over a process group registered "
+      "with torch.distributed, and takes ownership of the group. `instances`: for each its name "
+      "and its number in `local`, the fabric of the instances on this host; -1 if it is on another "
+      "host. `connections`: devices of the group.",
       py::arg("group"), py::arg("instance"), py::arg("instances"), py::arg("local"),
       py::arg("connections"));
 }

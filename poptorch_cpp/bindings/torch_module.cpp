@@ -196,7 +196,8 @@ void bind_executable(py::module_& m) {
           },
           py::arg("path"), py::arg("sections"), py::arg("input_names"), py::arg("state"),
           py::arg("random_state"))
-      .def("set_name", &TorchExecutable::set_name, "Of the model, for profilers.", py::arg("name"))
+      .def("set_name", &TorchExecutable::set_name, "Sets the name of the model for profilers.",
+           py::arg("name"))
       .def("close", [](TorchExecutable& e) { e.compiled().close(); })
       .def("reopen", [](TorchExecutable& e) { watched([&] { e.compiled().reopen(); }); })
       .def("forget_partial_state",
@@ -207,7 +208,7 @@ void bind_executable(py::module_& m) {
             const auto here = e.compiled().replicas();
             return std::tuple(here.first, here.count, here.all);
           },
-          "Of this process: (the first, how many, of how many in all).")
+          "The replicas of this process: (first, count, count in all processes).")
       .def("attach", [](TorchExecutable& e) { watched([&] { e.compiled().attach(); }); })
       .def("has_failed", [](const TorchExecutable& e) { return e.compiled().has_failed(); })
       .def("input_types",
@@ -233,14 +234,15 @@ void bind_executable(py::module_& m) {
           [](const TorchExecutable& e, const std::string& name) {
             return watched([&] { return e.fetch_state(name); });
           },
-          "read_state with what other processes have; all of them must call it then.",
+          "Like read_state, but includes the values of other processes. All processes must call "
+          "it.",
           py::arg("name"))
       .def(
           "owners",
           [](const TorchExecutable& e, const Text& name) {
             return e.compiled().owners(name.value);
           },
-          "The process of each group's first replica; empty where each process reads all of the "
+          "The process of each group's first replica; empty if each process can read the whole "
           "slot by itself.",
           py::arg("name"))
       .def("write_state",
@@ -322,8 +324,8 @@ PYBIND11_MODULE(_torch, m) {
         const py::gil_scoped_release release;
         return frontend::run_custom_op(inputs, name, domain, version, attributes);
       },
-      "A custom op on tensors of the host.", py::arg("inputs"), py::arg("name"), py::arg("domain"),
-      py::arg("version"), py::arg("attributes"));
+      "Runs a custom op on tensors of the host.", py::arg("inputs"), py::arg("name"),
+      py::arg("domain"), py::arg("version"), py::arg("attributes"));
   m.def("user_location", user_location, py::arg("location_excludes"));
   m.def("set_log_level",
         [](int level) { support::set_log_level(static_cast<support::LogLevel>(level)); });

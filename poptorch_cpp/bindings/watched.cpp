@@ -65,13 +65,13 @@ void register_watched() {
     try {
       if (pointer) std::rethrow_exception(pointer);
     } catch (const std::bad_alloc&) {
-      raise_python_error(support::UserError(
-          "[memory] the host's memory is spent. Use a smaller model or smaller batches, or a host "
-          "with more memory."));
+      raise_python_error(
+          support::UserError("[memory] the host is out of memory. Use a smaller model or smaller "
+                             "batches, or a host with more memory."));
     } catch (const support::Interrupted&) {
       raise_python_error(support::UserError(
-          "[run] the program ends while another of its threads runs or compiles a model: that is "
-          "cut short. Wait for the thread first."));
+          "[run] the program ended while another thread was running or compiling a model; that "
+          "call was interrupted. Wait for the thread first."));
     }
   });
   const auto threading = py::module_::import("threading");

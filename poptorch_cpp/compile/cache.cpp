@@ -41,9 +41,10 @@ void check_folder(const std::string& path) {
   }
   const bool by_group = (about.st_mode & S_IWGRP) != 0 && about.st_gid != getegid();
   if ((about.st_mode & S_IWOTH) != 0 || by_group) {
-    throw support::UserError(str("[cache] others may write to ", path, ", and so could say what ",
-                                 "runs here. Take that away (chmod 700), or choose another folder ",
-                                 "in enableExecutableCaching() or POPTORCH_CACHE_DIR."));
+    throw support::UserError(
+        str("[cache] other users can write to ", path, ", and so could choose what ",
+            "runs here. Remove their permission (chmod 700), or choose another folder ",
+            "in enableExecutableCaching() or POPTORCH_CACHE_DIR."));
   }
 }
 
@@ -64,16 +65,18 @@ class Entry {
     try {
       const storage::Container file(path_);
       const storage::About about = storage::about_of(file.read("about"), path_);
-      if (about.version != support::version()) throw support::UserError("it is another version's.");
-      if (about.key != key_) throw support::UserError("it is another model's.");
+      if (about.version != support::version())
+        throw support::UserError("it belongs to another version.");
+      if (about.key != key_) throw support::UserError("it belongs to another model.");
       Compiled forms = parsed(file.read("program"), registry_);
       forms.highest_ipu = about.highest_ipu;
       take_source_lines(forms, about.lines, lines_);
       utimensat(AT_FDCWD, path_.c_str(), nullptr, 0);  // the least recently used are pruned first
       return forms;
     } catch (const support::Error& error) {
-      support::log(LogLevel::kWarn, str("The cached executable ", path_, " cannot be used: ",
-                                        error.what(), " It is compiled again and replaced."));
+      support::log(LogLevel::kWarn,
+                   str("The cached executable ", path_, " cannot be used: ", error.what(),
+                       " The model is compiled again and the file replaced."));
       return std::nullopt;
     }
   }
@@ -90,7 +93,8 @@ class Entry {
       writer.add(program::print(forms.program, {.locations = true}));
       writer.commit();
     } catch (const support::UserError& error) {
-      support::log(LogLevel::kWarn, str("The executable is not kept: ", error.what()));
+      support::log(LogLevel::kWarn,
+                   str("The executable was not written to the cache: ", error.what()));
     }
   }
 

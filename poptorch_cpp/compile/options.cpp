@@ -7,7 +7,7 @@ const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>>& host_option
   static const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>> rows = {
       {"threads",
        &HostOptions::threads,
-       "That run the emulator; 0: POPTORCH_NUM_THREADS, else the number of cores.",
+       "Threads that run the emulator; 0: POPTORCH_NUM_THREADS, or else the number of cores.",
        {0, 1 << 16}},
       {"memory_limit",
        &HostOptions::memory_limit,
@@ -17,18 +17,17 @@ const std::vector<ir::OptionRow<HostOptions, account::MemoryLimit>>& host_option
        "Emulator.memoryLimit(mode)"},
       {"round_ipu_count",
        &HostOptions::round_ipu_count,
-       "Reserve the next power of two of IPUs, where another number is an error.",
+       "Round the number of reserved IPUs up to a power of two; otherwise another number is an "
+       "error.",
        {},
        "autoRoundNumIPUs(auto_round_num_ipus=true)"},
       {"cache_path", &HostOptions::cache_path,
-       "Folder that keeps executables for the next compilation of the same model: see cache.hpp. "
-       "Empty: none are kept."},
+       "Folder in which compiled executables are cached: see cache.hpp. Empty: no cache."},
       {"offline", &HostOptions::offline,
-       "The program is never run: no memory is taken for its tensors, but for state that is "
-       "written."},
+       "The program is never run: memory is allocated only for state that is written."},
       {"late_memory_check", &HostOptions::late_memory_check,
-       "The limit of memory is checked by the executable's check_memory(), once there is a report "
-       "of what does not fit."},
+       "The executable's check_memory() checks the memory limit later, after a report has been "
+       "written."},
   };
   return rows;
 }

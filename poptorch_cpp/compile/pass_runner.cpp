@@ -75,7 +75,7 @@ std::set<std::string> passes_in(std::string_view variable, Takes takes, const st
     if (!takes(name, row)) {
       const std::string near = row ? "" : support::closest_name(name, known);
       throw support::UserError(str("[environment] ", variable, " names '", name, "', which is ",
-                                   row ? "a pass that is needed" : "no pass", ".",
+                                   row ? "a required pass" : "not a pass", ".",
                                    near.empty() ? "" : str(" Did you mean '", near, "'?"), " ",
                                    cure));
     }
@@ -94,7 +94,7 @@ std::set<std::string> disabled_passes() {
   return passes_in(
       "POPTORCH_DISABLE_PASSES",
       [](const std::string&, const transforms::PassRow* row) { return row && row->optional; },
-      str("Name some of ", support::join(optional, ", "), ", or unset it."));
+      str("Set it to some of ", support::join(optional, ", "), ", or unset it."));
 }
 
 std::set<std::string> dumped_passes() {
@@ -103,7 +103,7 @@ std::set<std::string> dumped_passes() {
   return passes_in(
       "POPTORCH_DUMP",
       [](const std::string& word, const transforms::PassRow* row) { return row || word == "all"; },
-      str("Name some of all, ", support::join(known, ", "), ", or unset it."));
+      str("Set it to all or some of ", support::join(known, ", "), ", or unset it."));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ using support::str;
 std::string highest_ipu(const ir::Module& placed) {
   const partition::HighestIpu highest = partition::highest_ipu(placed);
   if (!highest.user) return "";
-  return str("The highest of a replica is IPU ", highest.number, ", of ",
+  return str("The highest IPU of a replica is IPU ", highest.number, ", used by ",
              partition::describe(*highest.user), ".");
 }
 
@@ -42,7 +42,7 @@ void check_ipu_count(const ir::Module& module, const HostOptions& options) {
   const uint64_t reserved = std::bit_ceil(needed);
   if (reserved > program::kMaxIpusInAll) {
     throw support::UserError(str("[options] ", of_replica, " IPUs for each of ", replicas,
-                                 " replicas are ", needed, " in all, but there are at most ",
+                                 " replicas make ", needed, " IPUs in all, but the limit is ",
                                  program::kMaxIpusInAll, ". Use fewer replicas or IPUs."));
   }
   if (needed == reserved || options.round_ipu_count) return;
@@ -57,9 +57,10 @@ void check_ipu_count(const ir::Module& module, const HostOptions& options) {
 // Checks groups of `size` replicas, `stride` apart; size 0: all replicas.
 void check_group(const std::string& whose, int64_t size, int64_t stride, int64_t replicas) {
   if (size == 0 || replicas % (size * stride) == 0) return;
-  throw support::UserError(str("[replicas] the groups of ", whose, " are of ", size, " replicas, ",
-                               stride, " apart, but there are ", replicas,
-                               " replicas. The product of size and stride must divide them."));
+  throw support::UserError(
+      str("[replicas] the groups of ", whose, " have ", size, " replicas with stride ", stride,
+          ", but there are ", replicas,
+          " replicas. The product of size and stride must divide this number."));
 }
 
 // Checks the groups of inputs, state and collectives.

@@ -35,7 +35,7 @@ SourceLines source_lines(const ir::Module& traced) {
 
 void take_source_lines(Compiled& forms, const SourceLines& before, const SourceLines& now) {
   if (before == now) return;
-  if (before.size() != now.size()) throw support::UserError("it is another model's.");
+  if (before.size() != now.size()) throw support::UserError("it belongs to another model.");
   std::map<Line, Line> moved;
   for (size_t i = 0; i < before.size(); ++i) moved.emplace(before[i], now[i]);
   for (program::IpuProgram& ipu : forms.program.ipus) relocate(ipu.body, moved);

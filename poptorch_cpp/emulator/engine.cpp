@@ -52,8 +52,8 @@ struct Engine::Impl {
   void refuse_offline() const {
     if (!offline) return;
     throw support::UserError(
-        "[engine] the program was compiled offline, to be looked at and not to be run. Compile it "
-        "for a device.");
+        "[engine] the program was compiled offline, for inspection only. Compile it for a device "
+        "to run it.");
   }
 
   int find_remote(const std::string& name, int replica) const {
@@ -64,10 +64,10 @@ struct Engine::Impl {
     }
     if (!share.has(replica, program.replicas)) {
       throw support::UserError(str("[remote buffer] replica ", replica, " is run by instance ",
-                                   share.owner(replica, program.replicas), ", this is instance ",
-                                   share.instance, ", which has the ",
-                                   share.count(program.replicas), " from ",
-                                   share.first(program.replicas), " on. Ask the other one."));
+                                   share.owner(replica, program.replicas),
+                                   ", but this is instance ", share.instance, ", which runs ",
+                                   share.count(program.replicas), " replicas from replica ",
+                                   share.first(program.replicas), ". Read or write it there."));
     }
     for (size_t i = 0; i < program.remote_buffers.size(); ++i) {
       if (program.remote_buffers[i].name == support::Symbol(name)) return static_cast<int>(i);

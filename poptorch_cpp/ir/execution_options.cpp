@@ -27,15 +27,9 @@ const std::vector<std::string> kLivenesses = {"AlwaysLive", "OffChipAfterFwd",
 
 using E = Execution;
 const Rows<E, OutputMode, Liveness> kExecution = {
-    {"training",
-     &E::training,
-     "Gradients are taken and weights are updated.",
-     {},
-     "",
-     kNever,
-     kFound},
-    {"strategy", &E::strategy, "How a model on several IPUs runs on them."},
-    {"device", &E::device, "The machine that is modelled."},
+    {"training", &E::training, "Compute gradients and update weights.", {}, "", kNever, kFound},
+    {"strategy", &E::strategy, "How a model is executed on several IPUs."},
+    {"device", &E::device, "The device that is modelled."},
     {"device_iterations",
      &E::device_iterations,
      "Iterations of the whole step that one call runs on the device.",
@@ -48,27 +42,27 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "Training.gradientAccumulation(gradient_accumulation)"},
     {"replication_factor",
      &E::replication_factor,
-     "Copies of the model, each on IPUs of its own.",
+     "Number of copies of the model, each on separate IPUs.",
      {1, kMaxReplicas}},
     {"link_domain",
      &E::link_domain,
-     "IPUs that IPU-Links join; GW-Links lead to others.",
+     "Number of IPUs that IPU-Links connect; GW-Links connect to others.",
      {1, kLinkDomain}},
     {"sharding_replicas",
      &E::sharding_replicas,
-     "Replicas that tensors under replicated sharding are cut over; 0: all.",
+     "Number of replicas over which tensors are sharded; 0: all.",
      {0, kMaxReplicas}},
     {"input_group_size",
      &E::input_group_size,
-     "Replicas that read the same inputs.",
+     "Number of replicas that read the same inputs.",
      {1, kMaxReplicas}},
     {"input_group_stride",
      &E::input_group_stride,
-     "Between two replicas of such a group.",
+     "Distance between two replicas of such a group.",
      {1, kMaxReplicas}},
     {"output_mode",
      &E::output_mode,
-     "Which micro-batches of a run outputs return.",
+     "Which micro-batches of a run the outputs return.",
      {.words = kOutputModes}},
     {"output_period",
      &E::output_period,
@@ -76,14 +70,14 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      {1, kMostPeriod}},
     {"whole_outputs",
      &E::whole_outputs,
-     "Of the outputs, how many at the end return everything.",
+     "Number of outputs, counted from the last, that return every micro-batch.",
      {0, INT32_MAX},
      "",
      kNever,
      kFound},
     {"mean_reduction", &E::mean_reduction,
      "Gradients of micro-batches and replicas are averaged, not added."},
-    {"recompute", &E::recompute, "Backward stages of a pipeline compute forward values again."},
+    {"recompute", &E::recompute, "Backward stages of a pipeline recompute forward values."},
     {"stochastic_rounding",
      &E::stochastic_rounding,
      "Round float16 results up or down at random, in proportion.",
@@ -100,21 +94,21 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "which otherwise reads zeros and writes nothing.",
      {},
      "Emulator.checkIndices(enabled)"},
-    {"random_seed", &E::random_seed, "Of dropout and other random numbers.", {}, {}, true},
+    {"random_seed", &E::random_seed, "Seed of dropout and other random numbers.", {}, {}, true},
     {"liveness",
      &E::liveness,
-     "Which values leave the chip between phases.",
+     "Which values are moved off chip between phases.",
      {.words = kLivenesses}},
     {"separate_backward_phase", &E::separate_backward_phase,
-     "The backward pass begins in a phase of its own."},
+     "The backward pass begins in a separate phase."},
     {"io_tiles",
      &E::io_tiles,
-     "Tiles of each IPU that are set apart for I/O.",
+     "Number of tiles of each IPU reserved for I/O.",
      {.least = 32, .most = 192, .even = true},
      "TensorLocations.numIOTiles(num_tiles)"},
     {"forward_stages",
      &E::forward_stages,
-     "Found: the stages of the pipeline, forward.",
+     "Found: the number of forward stages of the pipeline.",
      {0, kMaxStages},
      "",
      kNever,
@@ -133,7 +127,13 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "",
      kNever,
      kFound},
-    {"output_overlaps", &E::output_overlaps, "Found: likewise by output.", {}, "", kNever, kFound},
+    {"output_overlaps",
+     &E::output_overlaps,
+     "Found: by output, the loop that its transfers overlap with.",
+     {},
+     "",
+     kNever,
+     kFound},
 };
 
 using L = TensorLocation;
@@ -171,8 +171,14 @@ const Rows<L> kLocation = {
 };
 
 const Rows<ReplicaGroup> kReplicaGroup = {
-    {"size", &ReplicaGroup::size, "Replicas that share a value; 0: all.", {0, kMaxReplicas}},
-    {"stride", &ReplicaGroup::stride, "Between two replicas of a group.", {1, kMaxReplicas}},
+    {"size",
+     &ReplicaGroup::size,
+     "Number of replicas that share a value; 0: all.",
+     {0, kMaxReplicas}},
+    {"stride",
+     &ReplicaGroup::stride,
+     "Distance between two replicas of a group.",
+     {1, kMaxReplicas}},
     {"all_replicas", &ReplicaGroup::all_replicas, "The host reads a value of each replica."},
 };
 
@@ -184,7 +190,7 @@ const Rows<Anchor, OutputMode> kAnchor = {
 const Rows<Anchored> kAnchored = {
     {"anchor",
      &Anchored::anchor,
-     "Found: which anchor asked for the output.",
+     "Found: the anchor that requested the output.",
      {0, INT32_MAX},
      "",
      kNever,
@@ -193,21 +199,22 @@ const Rows<Anchored> kAnchored = {
 
 using O = OptimiserSpec;
 const Rows<O> kOptimiser = {
-    {"loss_scaling", &O::loss_scaling,
-     "What the loss is multiplied with, and gradients divided by."},
-    {"loss_scaling_variable", &O::loss_scaling_variable, "It may change after compiling."},
-    {"automatic_loss_scaling", &O::automatic_loss_scaling, "It follows the gradients."},
-    {"running_mean", &O::running_mean, "Gradients are averaged while they are added up."},
-    {"max_grad_norm", &O::max_grad_norm, "Of all gradients together."},
-    {"accumulator_type", &O::accumulator_type, "Of added gradients."},
-    {"first_moment_type", &O::first_moment_type, "Of the first moment."},
-    {"second_moment_type", &O::second_moment_type, "Of the second moment."},
+    {"loss_scaling", &O::loss_scaling, "Factor of the loss. Gradients are divided by it."},
+    {"loss_scaling_variable", &O::loss_scaling_variable,
+     "The loss scaling may change after compilation."},
+    {"automatic_loss_scaling", &O::automatic_loss_scaling,
+     "The loss scaling adapts to the gradients."},
+    {"running_mean", &O::running_mean, "Gradients are averaged while they are accumulated."},
+    {"max_grad_norm", &O::max_grad_norm, "Limit of the norm of all gradients together."},
+    {"accumulator_type", &O::accumulator_type, "Type of accumulated gradients."},
+    {"first_moment_type", &O::first_moment_type, "Type of the first moment."},
+    {"second_moment_type", &O::second_moment_type, "Type of the second moment."},
 };
 
 using G = OptimiserGroup;
 const Rows<G> kOptimiserGroup = {
-    {"parameters", &G::parameters, "What the group updates."},
-    {"variable", &G::variable, "Values that may change after compiling."},
+    {"parameters", &G::parameters, "Parameters that the group updates."},
+    {"variable", &G::variable, "Values that may change after compilation."},
 };
 
 TensorLocation& location_named(Execution& execution, const std::string& name) {
@@ -237,7 +244,7 @@ void add(std::vector<T>& into, const std::vector<Row>& rows, const ExecutionLine
 
 void add_group(Execution& execution, const ExecutionLine& line) {
   if (!execution.optimiser) {
-    throw UserError("[execution] an optimiser_group comes behind its optimiser.");
+    throw UserError("[execution] an optimiser_group must follow its optimiser.");
   }
   Attrs options;
   OptimiserGroup group;

@@ -84,13 +84,13 @@ std::string defect_of(const StateSlot& slot) {
   static constexpr std::string_view kKinds[] = {"parameter",   "buffer",          "optimiser_state",
                                                 "accumulator", "hyper_parameter", "rng"};
   if (std::find(std::begin(kKinds), std::end(kKinds), slot.kind) == std::end(kKinds)) {
-    return str("'", slot.kind, "' is no kind of state. The kinds are ", support::join(kKinds, ", "),
-               ".");
+    return str("'", slot.kind, "' is not a kind of state. The kinds are ",
+               support::join(kKinds, ", "), ".");
   }
   if (slot.group_size < 0 || slot.group_size > kMaxReplicas || slot.group_stride < 1 ||
       slot.group_stride > kMaxReplicas) {
     return str("groups of ", slot.group_size, " replicas, ", slot.group_stride,
-               " apart, cannot be. A size is 0 (all replicas) to ", kMaxReplicas,
+               " apart, are not possible. A size is 0 (all replicas) to ", kMaxReplicas,
                ", a stride 1 to ", kMaxReplicas, ".");
   }
   if (slot.initial && slot.initial->type() != slot.type) {

@@ -169,7 +169,7 @@ Attrs parse_attrs(Lexer& lexer, const OpDef* def) {
     if (!attrs.empty()) lexer.expect(",");
     const Token place = lexer.peek();
     const std::string key = lexer.name("an attribute's name");
-    if (attrs.find(key)) lexer.fail_at(place, str("attribute '", key, "' stands twice."));
+    if (attrs.find(key)) lexer.fail_at(place, str("attribute '", key, "' is given twice."));
     if (attrs.size() == kMaxAttrs) lexer.fail_at(place, "there are too many attributes.");
     lexer.expect("=");
     const AttrDef* row = def ? def->find_attr(key) : nullptr;

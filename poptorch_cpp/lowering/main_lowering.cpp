@@ -242,7 +242,8 @@ void MainLowering::check_outer_is_last() const {
       if (!operand) continue;
       if (operand->producer() && partition::is_outer(*operand->producer())) {
         throw support::UserError(str("[lowering] ", ir::print(*op),
-                                     " of the micro-batch loop uses ", "what is made behind it."));
+                                     " of the micro-batch loop uses ",
+                                     "a value that is made after the loop."));
       }
       if (slots.empty()) continue;
       const Symbol slot = slot_of(operand);

@@ -107,7 +107,7 @@ void Crossings::note_uses(const Op& op) {
     if (ready.stage > stage) {
       throw support::UserError(support::str("[pipeline] ", partition::describe(op), " of stage ",
                                             stage, " needs a value of stage ", ready.stage,
-                                            ". Place it in that stage or behind it."));
+                                            ". Place it in that stage or a later one."));
     }
     ready.last_use = std::max(ready.last_use, stage);
     if (ready.stage < stage && carried_once_[stage].insert(value).second) {

@@ -28,7 +28,7 @@ std::vector<Strategy>& rows() {
        .steps = Steps::kPhases,
        .state_is_off_chip = true},
       {.name = "parallel_phased",
-       .doc = "Likewise; even phases run on even IPUs, odd ones on odd IPUs.",
+       .doc = "One phase after the other; even phases run on even IPUs, odd phases on odd IPUs.",
        .behind_copies = {"assign_parallel_phases"},
        .schedule = schedule_phased,
        .steps = Steps::kPhases,

@@ -36,10 +36,10 @@ Cost searching(const Op& op) {
 
 void add_beam_search_ops(Registry& r) {
   r.add({.name = "ctc_beam_search",
-         .doc = "The likeliest paths by prefix beam search (Hannun et al. 2014) from log "
+         .doc = "The most likely paths by prefix beam search (Hannun et al. 2014) from log "
                 "probabilities [time, batch, classes] and lengths in time, best first: their log "
-                "probabilities, lengths and classes, blanks behind. Where there are fewer, paths "
-                "of nothing with -infinity.",
+                "probabilities, lengths and classes, padded with blanks. Missing paths are empty, "
+                "with log probability -infinity.",
          .inputs = {"log_probabilities: float", "lengths: i32"},
          .outputs = {"path_log_probabilities", "path_lengths", "paths"},
          .attrs = {at_least(0, {"blank", AttrType::kInt, int64_t{0}}),

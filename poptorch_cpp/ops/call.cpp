@@ -115,7 +115,7 @@ void add_call_ops(Registry& r) {
        .cost = no_cost(),
        .popart_type = "Loop"});
   r.add({.name = "if",
-         .doc = "Runs `then` or `else` on the operands behind the condition.",
+         .doc = "Runs `then` or `else` on the operands after the condition.",
          .role = Role::kRegion,
          .inputs = {"condition: bool", "xs: any*"},
          .outputs = {"ys*"},

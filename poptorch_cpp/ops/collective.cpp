@@ -112,9 +112,8 @@ void require_row_of_each(const InferContext& c) {
 
 void add_collective_ops(Registry& r) {
   r.add({.name = "all_reduce",
-         .doc =
-             "The sum (or other reduction; local: its own) of x over the replicas of each group, "
-             "on each.",
+         .doc = "The sum (or another reduction; local: x itself) of x over the replicas of each "
+                "group, on each replica.",
          .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},
@@ -126,7 +125,8 @@ void add_collective_ops(Registry& r) {
          .popart_type = "ReplicatedAllReduce"});
   r.add({.name = "all_gather",
          .doc = "x of every replica of the group, stacked along a new first axis. The gradient is "
-                "the replica's row of its own gradient (grad_op=local), or of all their sum.",
+                "the replica's row of its gradient (grad_op=local), or of the sum of the gradients "
+                "of all (grad_op=sum).",
          .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},
@@ -165,7 +165,7 @@ void add_collective_ops(Registry& r) {
          .side_effect = true,
          .popart_type = "ReplicatedReduceScatter"});
   r.add({.name = "all_to_all",
-         .doc = "Row i of x goes to replica i of the group: row j of y is what replica j sent.",
+         .doc = "Row i of x goes to replica i of the group; row j of y comes from replica j.",
          .role = Role::kCollective,
          .inputs = {"x"},
          .outputs = {"y"},

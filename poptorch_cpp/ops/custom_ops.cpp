@@ -222,7 +222,7 @@ ir::Cost CustomCall::cost() const {
   const PoptorchCustomCall call = described(true);
   if (op_->table.cost(op_->table.self, &call, &cost.flops, &cost.bytes, error.data(),
                       error.size()) != 0) {
-    fail(str("cannot tell its cost: ", error.data()));
+    fail(str("cannot compute its cost: ", error.data()));
   }
   const auto is_sound = [](double number) { return std::isfinite(number) && number >= 0; };
   if (is_sound(cost.flops) && is_sound(cost.bytes)) return cost;

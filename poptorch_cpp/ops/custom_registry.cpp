@@ -36,7 +36,7 @@ AttrType attr_type(int32_t number) {
   static constexpr AttrType kTypes[] = {AttrType::kFloat, AttrType::kFloats, AttrType::kInt,
                                         AttrType::kInts,  AttrType::kString, AttrType::kStrings};
   if (number < 0 || number > POPTORCH_CUSTOM_STRINGS) {
-    throw UserError(str("an attribute's type is ", number, ", which is none."));
+    throw UserError(str("an attribute has the type ", number, ", which does not exist."));
   }
   return kTypes[number];
 }
@@ -211,7 +211,7 @@ extern "C" int32_t poptorch_register_custom_op(const PoptorchCustomOp* op) {
     if (known) {
       support::log(support::LogLevel::kWarn,
                    support::str("[custom_op] op ", ops::title(row->id),
-                                " is registered again: from now on the newer one counts."));
+                                " is registered again. The new one replaces it."));
       ops::table().replaced.push_back(std::move(known));
     }
     known = std::move(row);

@@ -257,8 +257,8 @@ void add_arithmetic(Registry& r) {
          .elementwise = true,
          .popart_type = "Square"});
   add_step(r, "sign", "-1, 0 or 1; 0 for nan.", "Sign");
-  add_step(r, "ceil", "The smallest integer not below.", "Ceil");
-  add_step(r, "floor", "The largest integer not above.", "Floor");
+  add_step(r, "ceil", "The smallest integer that is not less.", "Ceil");
+  add_step(r, "floor", "The largest integer that is not greater.", "Floor");
   add_step(r, "round", "The nearest integer, ties to even.", "Round");
   add_step(r, "trunc", "The integer part.");
   add_predicate(r, "isnan", "True where nan.", "x: float", "IsNaN", ir::Role::kUnusual);
@@ -332,12 +332,12 @@ void add_copies(Registry& r) {
                     AttrType::kString,
                     std::string("none"),
                     {"none", "input", "output"},
-                    "a mark: what x is of the model, with `overlap`"},
+                    "marks x as an input or output of the model, with `overlap`"},
                    {"overlap",
                     AttrType::kString,
                     std::string("none"),
                     {"none", "accumulation_loop", "device_iteration_loop"},
-                    "the loop whose rounds its transfers may run ahead of or behind"}},
+                    "the loop whose rounds its transfers may precede or follow"}},
          .infer = same_as(0),
          .grad = grad1([](GradBuilder&, Val dy) { return dy; }),
          .cost = moves_data(),
@@ -356,16 +356,15 @@ void add_copies(Registry& r) {
          .exact = true,
          .mark = true,
          .popart_type = "Detach"});
-  r.add(
-      {.name = "with_history",
-       .doc = "x, whose gradient goes to `history`: a mark of what was written unseen by autograd.",
-       .inputs = {"x", "history: =x"},
-       .outputs = {"y"},
-       .infer = same_as(0),
-       .grad = [](GradBuilder& g) { return std::vector<Value*>{nullptr, g.dy(0)}; },
-       .cost = no_cost(),
-       .mark = true,
-       .popart_type = "Identity"});
+  r.add({.name = "with_history",
+         .doc = "x, whose gradient goes to `history`: marks a write that autograd did not see.",
+         .inputs = {"x", "history: =x"},
+         .outputs = {"y"},
+         .infer = same_as(0),
+         .grad = [](GradBuilder& g) { return std::vector<Value*>{nullptr, g.dy(0)}; },
+         .cost = no_cost(),
+         .mark = true,
+         .popart_type = "Identity"});
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void add_foreign_ops(Registry& r) {
        {},
        "JSON of all arguments; tensors by index"}};
   r.add({.name = "aten",
-         .doc = "An ATen op that we have no row for, run by ATen's own kernel.",
+         .doc = "An ATen op without a row in this table, run by ATen's kernel.",
          .role = Role::kOpaque,
          .inputs = {"xs: any*"},
          .outputs = {"ys*"},

@@ -72,7 +72,8 @@ GradRule of_loss_gradient(const char* name) {
 
 void add_class_losses(Registry& r) {
   r.add({.name = "nll_loss",
-         .doc = "-x[target], weighted; mean divides by the sum of the weights that count.",
+         .doc = "-x[target], weighted; mean divides by the sum of the weights of the targets that "
+                "are not ignored.",
          .inputs = {"log_probabilities: float", "target: i32", "weight: log_probabilities?"},
          .outputs = {"loss"},
          .attrs = {kReduction, kIgnored},
@@ -130,30 +131,29 @@ void add_class_losses(Registry& r) {
 
 // identity_loss of a tensor already reduced by "none" is the tensor itself, with the mark.
 void add_identity_loss(Registry& r) {
-  r.add(
-      {.name = "identity_loss",
-       .doc = "Marks a loss: its mean, its sum or itself, where backpropagation begins with ones.",
-       .role = Role::kLoss,
-       .inputs = {"x: float"},
-       .outputs = {"loss"},
-       .attrs =
-           {kReduction,
-            {"of", AttrType::kString, std::string(), {}, "torch's loss function, by its name"}},
-       .infer =
-           [](const InferContext& c) {
-             bool whole = c.attr<std::string>("reduction") == "none";
-             return std::vector{Type{c.operand(0).dtype, whole ? c.operand(0).shape : Shape{}}};
-           },
-       .grad = grad1([](GradBuilder& g, Val dy) {
-         const Type& x = g.x(0).type();
-         if (g.attr<std::string>("reduction") == "mean") {
-           dy = dy / static_cast<double>(x.elements());
-         }
-         return broadcast_to(g, dy, x.shape);
-       }),
-       .cost = per_operand_element(1),
-       .mark = true,
-       .popart_type = "IdentityLoss"});
+  r.add({.name = "identity_loss",
+         .doc = "Marks x, its mean or its sum as the loss, where backpropagation begins with ones.",
+         .role = Role::kLoss,
+         .inputs = {"x: float"},
+         .outputs = {"loss"},
+         .attrs =
+             {kReduction,
+              {"of", AttrType::kString, std::string(), {}, "torch's loss function, by its name"}},
+         .infer =
+             [](const InferContext& c) {
+               bool whole = c.attr<std::string>("reduction") == "none";
+               return std::vector{Type{c.operand(0).dtype, whole ? c.operand(0).shape : Shape{}}};
+             },
+         .grad = grad1([](GradBuilder& g, Val dy) {
+           const Type& x = g.x(0).type();
+           if (g.attr<std::string>("reduction") == "mean") {
+             dy = dy / static_cast<double>(x.elements());
+           }
+           return broadcast_to(g, dy, x.shape);
+         }),
+         .cost = per_operand_element(1),
+         .mark = true,
+         .popart_type = "IdentityLoss"});
 }
 
 }  // namespace

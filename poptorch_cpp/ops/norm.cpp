@@ -182,7 +182,7 @@ void add_group_norm(Registry& r) {
   const ir::AttrDef groups = at_least(1, {"groups", AttrType::kInt});
   r.add({.name = "group_norm",
          .doc = "(x - mean) · inv_std · weight + bias; statistics over each group of channels of "
-                "each sample, weight and bias a number a channel.",
+                "each sample, one weight and bias per channel.",
          .inputs = {"x: float", "weight: float?", "bias: float?"},
          .outputs = {"y", "mean", "inv_std"},
          .attrs = {groups, kEps},

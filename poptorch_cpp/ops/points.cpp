@@ -26,7 +26,7 @@ std::vector<Type> chosen(const InferContext& c) {
   if (!whole || !std::is_sorted(borders.begin(), borders.end())) {
     c.fail(str("the borders of the groups must ascend from 0 to ", x.shape[0], "."));
   }
-  if (counts.size() + 1 != borders.size()) c.fail("every group needs a count, and no other.");
+  if (counts.size() + 1 != borders.size()) c.fail("there must be one count for each group.");
   Wide all = 0;
   for (size_t g = 0; g < counts.size(); ++g) {
     if (counts[g] > borders[g + 1] - borders[g]) {
@@ -57,10 +57,10 @@ Cost choosing(const Op& op) {
 std::vector<Type> neighbours(const InferContext& c) {
   const Type &x = points(c, 0), &y = points(c, 1);
   if (x.shape[1] != y.shape[1]) {
-    c.fail(str("x and y must have as many dimensions but are ", x, " and ", y, "."));
+    c.fail(str("x and y must have the same number of dimensions but are ", x, " and ", y, "."));
   }
   if (y.shape[0] == 0) c.fail("y has no points.");
-  if (c.has(2) != c.has(3)) c.fail("both x and y have batches, or neither.");
+  if (c.has(2) != c.has(3)) c.fail("either both x and y must have batches, or neither.");
   require_shape(c, 2, {x.shape[0]});
   require_shape(c, 3, {y.shape[0]});
   return {{DType::kI32, {x.shape[0]}}};
@@ -70,8 +70,8 @@ std::vector<Type> neighbours(const InferContext& c) {
 
 void add_point_ops(Registry& r) {
   r.add({.name = "farthest_points",
-         .doc = "Of each group of points `counts` indices, beginning with the group's `start`th: "
-                "next is always the point that is farthest from those chosen, the first of equals "
+         .doc = "Chooses `counts` indices from each group of points, beginning with the group's "
+                "`start`th: each next point is the farthest from those chosen, the first of equals "
                 "(Eldar et al. 1997).",
          .inputs = {"x: float", "start: i32"},
          .outputs = {"indices"},
@@ -81,8 +81,8 @@ void add_point_ops(Registry& r) {
          .grad = kIndices,
          .cost = choosing});
   r.add({.name = "nearest_points",
-         .doc = "For each point of x the index of the nearest of y, of the same batch if there are "
-                "batches; the first of equals.",
+         .doc = "For each point of x the index of the nearest point of y, in the same batch if "
+                "there are batches; the first of equals.",
          .inputs = {"x: float", "y: x", "batch_x: i32?", "batch_y: i32?"},
          .outputs = {"indices"},
          .infer = neighbours,

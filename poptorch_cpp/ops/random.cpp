@@ -58,9 +58,8 @@ void add_rejections(Registry& r) {
          .cost = per_element(60),
          .random = true});
   r.add({.name = "random_binomial",
-         .doc =
-             "How many of `count` trials of probability p succeed (Hörmann 1993); nan where there "
-             "are no such.",
+         .doc = "The number of successes in `count` trials of probability p (Hörmann 1993); nan "
+                "for an invalid count or probability.",
          .inputs = {"count: float", "p: =count"},
          .outputs = {"y"},
          .infer = same_as(0),
@@ -78,7 +77,7 @@ void add_random_ops(Registry& r) {
   add_draw(r, "random_normal", "Normally distributed numbers (Box and Muller 1958).",
            {{"mean", AttrType::kFloat, 0.0}, {"std", AttrType::kFloat, 1.0}}, "RandomNormal");
   r.add({.name = "random_bits",
-         .doc = "32 random bits an element.",
+         .doc = "32 random bits per element.",
          .inputs = {},
          .outputs = {"y"},
          .attrs = {at_least(0, {"shape", AttrType::kInts})},
@@ -90,7 +89,7 @@ void add_random_ops(Registry& r) {
          .cost = per_element(6),
          .random = true});
   r.add({.name = "seeded_bits",
-         .doc = "32 random bits an element, a function of the seed alone.",
+         .doc = "32 random bits per element that depend on the seed only.",
          .inputs = {"seed: u32"},
          .outputs = {"y"},
          .attrs = {at_least(0, {"shape", AttrType::kInts})},
@@ -99,11 +98,12 @@ void add_random_ops(Registry& r) {
                require_shape(c, 0, {2});
                return std::vector{Type{DType::kU32, c.attr<Ints>("shape")}};
              },
-         .grad = NoGradient{"bits do not change by degrees"},
+         .grad = NoGradient{"bits are not continuous"},
          .cost = per_element(6)});
   r.add({.name = "stochastic_cast",
-         .doc = "x in a narrower type, rounded to one of its two neighbours there, each with the "
-                "probability of its nearness. `same_in_replicas`: replicas draw the same numbers.",
+         .doc = "x rounded to a narrower type: to one of the two nearest values, the nearer with "
+                "the higher probability, so that the mean is x. `same_in_replicas`: replicas draw "
+                "the same numbers.",
          .inputs = {"x: float"},
          .outputs = {"y"},
          .attrs = {{"dtype", AttrType::kDType}, {"same_in_replicas", AttrType::kBool, false}},
@@ -115,7 +115,7 @@ void add_random_ops(Registry& r) {
                }
                return std::vector{Type{dtype, c.operand(0).shape}};
              },
-         .grad = NoGradient{"it is placed behind the gradients"},
+         .grad = NoGradient{"it is inserted after differentiation"},
          .cost = per_element(8),
          .random = true});
   r.add({.name = "bernoulli",

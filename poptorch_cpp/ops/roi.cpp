@@ -46,8 +46,9 @@ CostRule sampling() {
 
 void add_roi_ops(Registry& r) {
   r.add({.name = "roi_align",
-         .doc = "Means of samples between the pixels of regions (x1, y1, x2, y2) of images; "
-                "`samples` a bin and axis, 0: the region's pixels over the bins, rounded up.",
+         .doc = "Means of samples, interpolated between pixels, of regions (x1, y1, x2, y2) of "
+                "images. `samples` is their number per bin and axis; 0: the region's pixels "
+                "divided by the bins, rounded up.",
          .inputs = {"x: float", "rois: float", "image: i32"},
          .outputs = {"y"},
          .attrs = grid(),

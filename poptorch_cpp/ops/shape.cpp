@@ -72,7 +72,8 @@ void add_views(Registry& r) {
                Ints sorted = order;
                std::sort(sorted.begin(), sorted.end());
                for (size_t i = 0; i < sorted.size(); ++i) {
-                 if (sorted[i] != static_cast<int64_t>(i)) c.fail("permutation is not one.");
+                 if (sorted[i] != static_cast<int64_t>(i))
+                   c.fail("permutation must contain each axis once.");
                }
                if (static_cast<int64_t>(order.size()) != c.operand(0).rank()) {
                  c.fail(

@@ -37,7 +37,7 @@ void add_state_ops(Registry& r) {
          .grad = NoGradient{"a variable has no operands"},
          .cost = no_cost()});
   r.add({.name = "assign",
-         .doc = "dst becomes src, or all of it the number src.",
+         .doc = "dst becomes src; a number fills all of dst.",
          .inputs = {"dst", "src: dst"},
          .outputs = {},
          .infer =

@@ -46,7 +46,7 @@ std::vector<ir::AttrDef> printing() {
 }
 
 void add_host_ops(Registry& r) {
-  const NoGradient none{"it moves data from or to outside"};
+  const NoGradient none{"it transfers data into or out of the IPU"};
   r.add({.name = "host_load",
          .doc = "The next transfer of a host stream.",
          .inputs = {},
@@ -120,8 +120,8 @@ void add_stream_ops(Registry& r) {
          .cost = moves_data(),
          .popart_type = "IpuCopy"});
   r.add({.name = "check_floats",
-         .doc = "Ends the run when x, computed from the others, has NaNs and they have none, or "
-                "infinities and they have neither; of a comparison, when an operand has NaNs.",
+         .doc = "Ends the run with an error if x has NaNs and the operands `from` have none, or x "
+                "has infinities and they have neither. For a comparison: if an operand has NaNs.",
          .inputs = {"x: float", "from: float*"},
          .outputs = {},
          .attrs = {{"op", AttrType::kString},
@@ -133,7 +133,7 @@ void add_stream_ops(Registry& r) {
          .cost = moves_data(),
          .side_effect = true});
   r.add({.name = "check_indices",
-         .doc = "Ends the run when an index is not in [0, places).",
+         .doc = "Ends the run with an error if an index is not in [0, places).",
          .inputs = {"indices: int"},
          .outputs = {},
          .attrs = {at_least(0, {"places", AttrType::kInt}), {"op", AttrType::kString}},
@@ -142,8 +142,8 @@ void add_stream_ops(Registry& r) {
          .cost = moves_data(),
          .side_effect = true});
   r.add({.name = "check_answer",
-         .doc = "Ends the run when the only element of x is not `answer`, by which a branch of the "
-                "user's program was taken at `line`.",
+         .doc = "Ends the run with an error if the only element of x is not `answer`, with which "
+                "the user's program took a branch at `line` while it was traced.",
          .inputs = {"x: bool"},
          .outputs = {},
          .attrs = {{"answer", AttrType::kBool}, {"line", AttrType::kString, std::string()}},
@@ -156,9 +156,9 @@ void add_stream_ops(Registry& r) {
          .cost = moves_data(),
          .side_effect = true});
   r.add({.name = "print_tensor",
-         .doc = "x, printed on stderr when the program runs, and its gradient if asked. Of more "
-                "elements than the threshold (0: none) those at both ends of each axis; digits: "
-                "of an element, 0 prints unaligned.",
+         .doc = "x, printed on stderr when the program runs, and its gradient if requested. Above "
+                "the threshold of elements (0: no threshold) it prints those at both ends of each "
+                "axis. `digits` per element; 0 prints without alignment.",
          .inputs = {"x"},
          .outputs = {"y"},
          .attrs = printing(),

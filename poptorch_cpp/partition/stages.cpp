@@ -112,7 +112,7 @@ class Stages {
     throw UserError(str("[pipeline] stage ", stated(first), " is on IPU ", first.placement.ipu,
                         ", by ", describe(first), ", and on IPU ", second.placement.ipu, ", by ",
                         describe(second), ". A stage runs on one IPU: give its blocks one ipu_id, ",
-                        "or stages of their own (AutoStage.AutoIncrement)."));
+                        "or separate stages (AutoStage.AutoIncrement)."));
   }
 
   [[noreturn]] void refuse_order(const Op& op, const Op& producer) const {

@@ -41,7 +41,7 @@ class Declared {
     }
     for (const IpuProgram& ipu : program_.ipus) {
       for (int64_t bytes : {ipu.arena_bytes, ipu.state_bytes, ipu.constant_bytes, ipu.code_bytes}) {
-        if (bytes < 0 || bytes > kMaxBytes) fail("an IPU has ", bytes, " bytes of something.");
+        if (bytes < 0 || bytes > kMaxBytes) fail("an IPU declares a size of ", bytes, " bytes.");
       }
     }
   }
@@ -55,7 +55,7 @@ class Declared {
   }
 
   static void note_name(std::set<Symbol>& names, const char* what, Symbol name) {
-    if (!names.insert(name).second) fail(what, " '", name, "' is twice.");
+    if (!names.insert(name).second) fail(what, " '", name, "' is declared twice.");
   }
 
   // Checks that groups of `size` replicas, `stride` apart, divide the replicas.

@@ -29,7 +29,7 @@ class Fields {
     lexer_.expect("[");
     while (!lexer_.accept("]")) {
       const std::string key = lexer_.name("a key");
-      if (attrs_.find(key)) fail("'", key, "' stands twice.");
+      if (attrs_.find(key)) fail("'", key, "' is given twice.");
       lexer_.expect("=");
       attrs_.set(key, ir::parse_attr(lexer_));
     }
@@ -62,7 +62,7 @@ class Fields {
     std::string word;
     take(key, word);
     const auto it = std::find(words.begin(), words.end(), word);
-    if (it == words.end()) fail(support::quoted(word), " is no value of '", key, "'.");
+    if (it == words.end()) fail(support::quoted(word), " is not a value of '", key, "'.");
     field = static_cast<Enum>(it - words.begin());
   }
 

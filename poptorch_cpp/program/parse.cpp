@@ -162,7 +162,7 @@ class Parser {
     lexer_.expect("at");
     const std::string word = lexer_.name("an address");
     auto it = std::find(kBaseWords.begin(), kBaseWords.end(), word);
-    if (it == kBaseWords.end()) lexer_.fail(str("'", word, "' is no base of an address"));
+    if (it == kBaseWords.end()) lexer_.fail(str("'", word, "' is not a base of an address"));
     tensor.base = static_cast<Base>(it - kBaseWords.begin());
     lexer_.expect("(");
     if (tensor.base == Base::kArena) {

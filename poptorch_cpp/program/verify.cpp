@@ -271,7 +271,7 @@ class Verifier {
     const State* state = tensor.base == Base::kState ? &program_.states[tensor.index] : nullptr;
     if (!state || (state->on_chip && state->shards == 1)) {
       fail("'", word(instruction), "' moves %", tensor.name,
-           ", which is no state off the chip or in shards.");
+           ", which is not state that is off the chip or in shards.");
     }
   }
 

@@ -57,13 +57,12 @@ void check_indices(const KernelCall& call) {
 void check_answer(const KernelCall& call) {
   const Args a(call);
   if ((a.scalar(0) != 0) == a.flag("answer")) return;
-  throw support::UserError(
-      support::str("[is_nonzero] forward asks", a.text("line"),
-                   " whether numbers are finite, and the program is made for those that are; in "
-                   "micro-batch ",
-                   a.random().micro_batch,
-                   " counted from the first, some are not. Keep them in range, by smaller inputs, "
-                   "steps or loss scaling."));
+  throw support::UserError(support::str("[is_nonzero] forward tests", a.text("line"),
+                                        " whether numbers are finite, and the program is compiled "
+                                        "for finite numbers; in micro-batch ",
+                                        a.random().micro_batch,
+                                        " counted from the first, some are not finite. Keep them "
+                                        "in range: use smaller inputs, steps or loss scaling."));
 }
 
 }  // namespace

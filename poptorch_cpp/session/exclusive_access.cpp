@@ -16,15 +16,15 @@ void ExclusiveAccess::enter(IfTaken if_taken) {
   microseconds nap{20};
   if (emulator::inside_custom_op()) {
     throw support::UserError(
-        "[run] a custom op, which a model runs, uses a compiled model. Compute without one there.");
+        "[run] a custom op that a model runs uses a compiled model. Do not use one there.");
   }
   for (std::thread::id holder;
        !holder_.compare_exchange_strong(holder, self, std::memory_order_acquire);
        holder = std::thread::id()) {
     if (holder == self) {
       throw support::UserError(
-          "[run] the handler of a signal uses the model whose run it interrupts, in the same "
-          "thread. Let the handler set a flag, and look at that when the call has returned.");
+          "[run] a signal handler uses the model whose run it interrupted, in the same thread. Let "
+          "the handler set a flag, and read the flag after the call has returned.");
     }
     if (if_taken == IfTaken::kRefuse) {
       throw support::UserError(

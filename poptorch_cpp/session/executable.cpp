@@ -57,10 +57,9 @@ struct Executable::Impl {
     for (const auto& [name, module] : modules) {
       if (form == name) return module;
     }
-    throw support::UserError(
-        support::str("[graph] there is no form '", form,
-                     "'. The forms are traced, normal, differentiated, placed, "
-                     "program and bound."));
+    throw support::UserError(support::str(
+        "[graph] there is no IR stage '", form,
+        "'. The IR stages are traced, normal, differentiated, placed, program and bound."));
   }
 
   std::vector<std::string> stream_names(bool to_device) const {
@@ -111,8 +110,8 @@ namespace {
 
 [[noreturn]] void refuse_without_forms() {
   throw support::UserError(
-      "[graph] this model was loaded from its program, or from the cache: the forms before it are "
-      "not there. Ask a model that was compiled.");
+      "[graph] this model was loaded from its program or from the cache, without the earlier IR "
+      "stages. Compile the model to see them.");
 }
 
 }  // namespace

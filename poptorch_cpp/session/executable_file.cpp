@@ -65,7 +65,7 @@ class StateOfFile {
       if (found == places_.end() || found->second.type != storage::stored(wanted)) {
         throw support::UserError(str("[file] '", file.name(), "' is damaged: its program has the ",
                                      "state '", state.slot.name, "', ", state.slot.type,
-                                     ", which is not among its tensors. Write it anew."));
+                                     ", which is not among its tensors. Write it again."));
       }
     }
   }
@@ -85,7 +85,7 @@ compile::Compiled program_of(const Container& file, const ir::Registry& registry
     return compile::parsed(file.read("program"), registry);
   } catch (const support::InternalError& error) {
     throw support::UserError(
-        str("[file] '", file.name(), "' is damaged: ", error.what(), " Write it anew."));
+        str("[file] '", file.name(), "' is damaged: ", error.what(), " Write it again."));
   }
 }
 

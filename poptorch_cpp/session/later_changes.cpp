@@ -118,19 +118,17 @@ void StateComparison::warn_unless_equal(const Received& received) {
   const auto number = [](uint64_t content) { return float_text(std::bit_cast<double>(content)); };
   const std::string here = str("this one, instance ", engine_.share().instance);
   const std::string apart = ": their replicas have different models. ";
-  support::log(
-      support::LogLevel::kWarn,
-      slot.is_number
-          ? str("[instances] '", slot.name, "' is ", number(change.content), " in instance ",
-                instance, " from run ", change.run, " on (the first is 0), and ", number(*own),
-                " in ", here, apart,
-                "Call setOptimizer() with equal values in all instances, as by a mean of the "
-                "losses of all.")
-          : str("[instances] '", slot.name, "' was written in instance ", instance, " before run ",
-                change.run, " (the first is 0), and ", own ? "with other values" : "not", " in ",
-                here, apart,
-                "Write the same in all instances: load one checkpoint, or use "
-                "popdist.collectives.broadcast()."));
+  support::log(support::LogLevel::kWarn,
+               slot.is_number ? str("[instances] '", slot.name, "' is ", number(change.content),
+                                    " in instance ", instance, " from run ", change.run,
+                                    " on (the first is 0), and ", number(*own), " in ", here, apart,
+                                    "Call setOptimizer() with equal values in all instances, for "
+                                    "example computed from the mean of all losses.")
+                              : str("[instances] '", slot.name, "' was written in instance ",
+                                    instance, " before run ", change.run, " (the first is 0), and ",
+                                    own ? "with other values" : "not", " in ", here, apart,
+                                    "Write the same in all instances: load one checkpoint, or use "
+                                    "popdist.collectives.broadcast()."));
 }
 
 }  // namespace poptorch::session

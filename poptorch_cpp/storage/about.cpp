@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& origin) {
   throw support::UserError(support::str(
-      "[file] '", origin, "' is damaged: what it says of itself lacks something. Write it anew."));
+      "[file] '", origin, "' is damaged: its description is incomplete. Write it again."));
 }
 
 }  // namespace

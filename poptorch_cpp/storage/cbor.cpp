@@ -12,7 +12,7 @@ std::string cbor(std::string_view json) {
   try {
     nlohmann::json::to_cbor(nlohmann::json::parse(json), made);
   } catch (const nlohmann::json::exception& error) {
-    throw support::UserError(support::str("[cbor] this is no JSON: ", error.what()));
+    throw support::UserError(support::str("[cbor] this is not JSON: ", error.what()));
   }
   return made;
 }

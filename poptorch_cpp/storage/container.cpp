@@ -155,7 +155,7 @@ void Container::read_header() {
   if (!bytes_.starts_with(kMagic.substr(0, bytes_.size())) || bytes_.empty()) {
     refuse("is not a PopTorch file. Give the name of one that save() or compileAndExport() wrote.");
   }
-  const auto truncated = [&] { refuse("is damaged: it ends too early. Write it anew."); };
+  const auto truncated = [&] { refuse("is damaged: it ends too early. Write it again."); };
   if (bytes_.size() < header_bytes(0)) truncated();
   const auto version = number_at<uint32_t>(bytes_, kMagic.size());
   const auto count = size_t{number_at<uint32_t>(bytes_, kMagic.size() + sizeof version)};
@@ -164,11 +164,11 @@ void Container::read_header() {
   const size_t covered = size - kDigestBytes;
   if (count > kMaxSections ||
       number_at<Digest>(bytes_, covered) != digest_of(bytes_.substr(0, covered))) {
-    refuse("is damaged: its header is not what was written. Write it anew.");
+    refuse("is damaged: its header has changed since it was written. Write it again.");
   }
   if (version != kFormatVersion) {
     refuse(str("has version ", version, " of the file format, but this PopTorch reads version ",
-               kFormatVersion, ". Write it anew with this one."));
+               kFormatVersion, ". Write it again with this one."));
   }
   size_t end = size;
   for (size_t i = 0; i < count; ++i) {
@@ -178,21 +178,22 @@ void Container::read_header() {
                           row.length <= bytes_.size() - row.offset;
     if (!in_place) truncated();
     if (!all_zeros(bytes_.substr(end, row.offset - end))) {
-      refuse("is damaged: there is something between its sections. Write it anew.");
+      refuse("is damaged: there are bytes between its sections. Write it again.");
     }
     sections_.push_back({std::string(name.substr(0, name.find('\0'))),
                          static_cast<size_t>(row.offset), static_cast<size_t>(row.length),
                          row.digest, false});
     end = row.offset + row.length;
   }
-  if (end != bytes_.size()) refuse("is damaged: there is something behind its end. Write it anew.");
+  if (end != bytes_.size()) refuse("is damaged: there are bytes after its end. Write it again.");
 }
 
 Container::Section& Container::find(std::string_view section) const {
   for (Section& known : sections_) {
     if (known.name == section) return known;
   }
-  refuse(str("has no section '", section, "': it was not written for this. Write it anew."));
+  refuse(
+      str("has no section '", section, "': it was written for another purpose. Write it again."));
 }
 
 bool Container::has(std::string_view section) const {
@@ -211,7 +212,8 @@ std::string_view Container::read(std::string_view section) const {
   Section& found = find(section);
   const std::string_view bytes = bytes_.substr(found.offset, found.size);
   if (!found.is_checked && digest_of(bytes) != found.digest) {
-    refuse(str("is damaged: section '", section, "' is not what was written. Write it anew."));
+    refuse(str("is damaged: section '", section,
+               "' has changed since it was written. Write it again."));
   }
   found.is_checked = true;
   return bytes;

@@ -58,11 +58,11 @@ class Reader {
     uint64_t length = 0;
     if (bytes_.size() < kLengthBytes) refuse("there is no header");
     std::memcpy(&length, bytes_.data(), kLengthBytes);
-    if (length > bytes_.size() - kLengthBytes) refuse("the header is longer than all of it");
+    if (length > bytes_.size() - kLengthBytes) refuse("the header is longer than the section");
     begin_ = kLengthBytes + length;
     const Json header =
         Json::parse(bytes_.substr(kLengthBytes, length), nullptr, /*allow_exceptions=*/false);
-    if (!header.is_object()) refuse("the header is no JSON object");
+    if (!header.is_object()) refuse("the header is not a JSON object");
     std::vector<TensorPlace> tensors;
     for (const auto& [name, row] : header.items()) {
       if (name != kMetadata) tensors.push_back(read(name, row));
@@ -74,7 +74,7 @@ class Reader {
  private:
   [[noreturn]] void refuse(const std::string& problem) const {
     throw support::UserError(
-        str("[file] '", origin_, "' is damaged: of its tensors, ", problem, ". Write it anew."));
+        str("[file] '", origin_, "' is damaged: in its tensors, ", problem, ". Write it again."));
   }
 
   // Reads a list of numbers that are not negative.
@@ -92,17 +92,17 @@ class Reader {
   }
 
   TensorPlace read(const std::string& name, const Json& row) const {
-    if (!row.is_object()) refuse(str(support::quoted(name), " is no object"));
+    if (!row.is_object()) refuse(str(support::quoted(name), " is not an object"));
     const auto type = row.find("dtype");
     const auto dtype =
         type != row.end() && type->is_string() ? dtype_of(type->get<std::string>()) : std::nullopt;
     if (!dtype) refuse(str(support::quoted(name), " has an unknown type"));
     const ir::Shape shape = numbers(name, row, "shape"), ends = numbers(name, row, "data_offsets");
     const std::string defect = ir::defect_of(shape);
-    if (!defect.empty()) refuse(str(support::quoted(name), " has a shape that none has"));
+    if (!defect.empty()) refuse(str(support::quoted(name), " has a shape that is not possible"));
     const TensorPlace place{name, {*dtype, shape}, 0};
     if (ends.size() != 2 || ends[0] > ends[1] || ends[1] - ends[0] != place.type.bytes()) {
-      refuse(str(support::quoted(name), " has other bytes than its shape"));
+      refuse(str(support::quoted(name), " has a size that does not fit its shape"));
     }
     return {name, place.type, begin_ + static_cast<size_t>(ends[0])};
   }
@@ -113,11 +113,12 @@ class Reader {
     });
     size_t end = begin_;
     for (const TensorPlace& tensor : tensors) {
-      if (tensor.offset != end) refuse(str(support::quoted(tensor.name), " is not at its place"));
+      if (tensor.offset != end) refuse(str(support::quoted(tensor.name), " is not at its offset"));
       end += static_cast<size_t>(tensor.type.bytes());
-      if (end > bytes_.size()) refuse(str(support::quoted(tensor.name), " ends behind all of it"));
+      if (end > bytes_.size())
+        refuse(str(support::quoted(tensor.name), " ends after the end of the section"));
     }
-    if (end != bytes_.size()) refuse("there is something behind the last");
+    if (end != bytes_.size()) refuse("there are bytes after the last");
   }
 
   std::string_view bytes_;

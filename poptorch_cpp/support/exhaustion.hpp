@@ -17,8 +17,8 @@ auto refusing_exhaustion(Work work) {
   } catch (const std::length_error&) {
   }
   throw UserError(
-      "[memory] this host has not the memory that the program needs. Make tensors and batches "
-      "smaller, or use fewer replicas and iterations.");
+      "[memory] this host does not have the memory that the program needs. Make tensors and "
+      "batches smaller, or use fewer replicas and iterations.");
 }
 
 }  // namespace poptorch::support

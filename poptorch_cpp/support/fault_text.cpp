@@ -46,7 +46,7 @@ constexpr int64_t kMost = int64_t{1} << 40;
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw UserError(str("[faults] '", text, "': ", why,
                       " Write <point>[:<nth>[:<part>[:<part>]]]:<kind>, such as run:3:IPU_RESET or "
-                      "run:3:5:1:SIGINT; several with commas between them."));
+                      "run:3:5:1:SIGINT. Separate several with commas."));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -71,7 +71,8 @@ int64_t number_of(std::string_view text, const std::string& word, std::string_vi
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   if (error != std::errc() || end != word.data() + word.size() || number < least ||
       number > kMost) {
-    refuse(text, str("the ", what, " is '", word, "', which is no whole number from ", least, "."));
+    refuse(text,
+           str("the ", what, " is '", word, "', which is not a whole number from ", least, "."));
   }
   return number;
 }
@@ -108,8 +109,8 @@ void read_kind(const std::string& kind, Fault& fault) {
 void read_parts(const Point& point, const std::vector<std::string>& words, Fault& fault) {
   const size_t most = 3 + point.parts.size();
   if (words.size() > most) {
-    refuse(fault.text, str("of ", point.name, " there are at most ", most, " parts, but here are ",
-                           words.size(), "."));
+    refuse(fault.text,
+           str(point.name, " has at most ", most, " parts, but got ", words.size(), "."));
   }
   for (size_t i = 2; i + 1 < words.size(); ++i) {
     const Part& part = point.parts[i - 2];
@@ -133,7 +134,7 @@ void refuse_device_fault(const Point& point, const Fault& fault) {
   if (!fault.is_of_device() || (point.breaks_devices && fault.place.empty())) return;
   std::vector<std::string_view> signals;
   for (const auto& signal : kSignals) signals.push_back(signal.first);
-  refuse(fault.text, str("no device fails ", fault.place.empty() ? "at " : "in a pass of ",
+  refuse(fault.text, str("a device cannot fail ", fault.place.empty() ? "at " : "in a pass of ",
                          point.name, ". Choose a signal: ", join(signals, ", "), "."));
 }
 
@@ -151,7 +152,7 @@ FaultPoint fault_point_of(std::string_view name) { return point_of(name, std::st
 
 Fault fault_of(std::string_view text) {
   const std::vector<std::string> words = split(text, ':');
-  if (words.size() < 2) refuse(text, "this is no point and kind.");
+  if (words.size() < 2) refuse(text, "this is not a point and a kind.");
   Fault fault;
   fault.text = text;
   fault.point = point_of(text, words.front());

@@ -80,8 +80,8 @@ std::string lost(const Fault& fault) {
     case FaultPoint::kCompile:
       return " Compile again.";
     default:
-      return " What the device held is lost: detach and attach again, or destroy() the wrapper, "
-             "and go on from a checkpoint.";
+      return " The contents of the device are lost: detach and attach again, or destroy() the "
+             "wrapper, and continue from a checkpoint.";
   }
 }
 
@@ -138,9 +138,10 @@ void meet_fault(FaultPoint point, std::string_view place, int64_t index) {
   const std::lock_guard lock(all.mutex);
   for (const Armed& one : all.armed) {
     if (!one.has_broken_the_system()) continue;
-    throw DeviceError(str("[device] no device can be had since one failed for good (injected: ",
-                          one.fault.text, "). Take the system out of operation."),
-                      "");
+    throw DeviceError(
+        str("[device] no device is available since one failed permanently (injected: ",
+            one.fault.text, "). Take the system out of operation."),
+        "");
   }
 }
 
@@ -169,7 +170,7 @@ void send_signal(const Fault& fault) {
 
 DeviceError failed_before(const DeviceError& error) {
   const std::string_view text = error.what();
-  DeviceError again(str("[device] it has not been attached again since this happened: ",
+  DeviceError again(str("[device] the device has not been attached again since this error: ",
                         text.substr(std::min(text.find(' ') + 1, text.size()))),
                     error.recovery_action());
   for (const std::string& frame : error.frames()) again.add_frame(frame);

@@ -26,7 +26,8 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   if (file_ < 0) fail(path);
   if (fstat(file_, &about) != 0 || !S_ISREG(about.st_mode)) {
     close(file_);
-    throw UserError(str("[file] cannot read '", path, "': it is no file. Give the name of one."));
+    throw UserError(
+        str("[file] cannot read '", path, "': it is not a file. Give the name of a file."));
   }
   size_ = static_cast<size_t>(about.st_size);
   if (size_ == 0) return;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "support/error.hpp"
 #include "support/faults.hpp"
@@ -19,7 +20,7 @@
 namespace poptorch::support {
 namespace {
 
-constexpr std::string_view kMark = ".unfinished-";
+constexpr std::string_view kPrefix = ".poptorch-unfinished-";
 
 struct Folder {
   explicit Folder(const std::string& path) : handle(opendir(path.c_str())) {}
@@ -34,14 +35,20 @@ struct Folder {
 // Returns whether no process writes the open file any more.
 bool is_left_over(int file) { return flock(file, LOCK_EX | LOCK_NB) == 0; }
 
-void remove_left_over(const std::string& folder, const std::string& prefix) {
+// Returns whether this user's writer may have made the open file.
+bool is_ours(int file) {
+  struct stat about{};
+  return fstat(file, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid();
+}
+
+void remove_left_over(const std::string& folder) {
   const Folder listed(folder);
   while (const dirent* entry = listed.handle ? readdir(listed.handle) : nullptr) {
-    if (!std::string_view(entry->d_name).starts_with(prefix)) continue;
+    if (!std::string_view(entry->d_name).starts_with(kPrefix)) continue;
     const std::string path = str(folder, "/", entry->d_name);
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (file < 0) continue;
-    if (is_left_over(file)) unlink(path.c_str());
+    if (is_ours(file) && is_left_over(file)) unlink(path.c_str());
     close(file);
   }
 }
@@ -58,6 +65,10 @@ std::string cure_of(int error) {
     case ENOENT:
     case ENOTDIR:
       return "Is the path right?";
+    case EFBIG:
+      return "Choose a file system, or a limit, that allows files of this size.";
+    case ENAMETOOLONG:
+      return "Choose a shorter name.";
     case EISDIR:
       return "Give the name of a file.";
     default:
@@ -77,7 +88,8 @@ std::string file_problem(const std::string& what, const std::string& path, int e
   return str("cannot ", what, " '", path, "': ", std::strerror(error), ". ", cure_of(error));
 }
 
-WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
+WholeFile::WholeFile(std::string path, std::string tag)
+    : path_(std::move(path)), tag_(std::move(tag)) {
   const size_t slash = path_.rfind('/');
   folder_ = slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1));
   open_temporary();
@@ -85,12 +97,16 @@ WholeFile::WholeFile(std::string path) : path_(std::move(path)) {
 
 void WholeFile::open_temporary() {
   static std::atomic<uint64_t> count = 0;
-  const std::string prefix = str(".", path_.substr(path_.rfind('/') + 1), kMark);
-  remove_left_over(folder_, prefix);
+  struct stat target{};
+  if (lstat(path_.c_str(), &target) == 0 && S_ISDIR(target.st_mode)) {
+    errno = EISDIR;
+    fail("write");
+  }
+  remove_left_over(folder_);
   // Until this writer has the lock, another writer may remove the file as left over.
   for (struct stat held{}; held.st_nlink == 0;) {
     if (file_ >= 0) close(file_);
-    temporary_ = str(folder_, "/", prefix, getpid(), "-", ++count);
+    temporary_ = str(folder_, "/", kPrefix, getpid(), "-", ++count);
     file_ = open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (file_ < 0 && errno == EEXIST) continue;
     if (file_ < 0) fail("write");
@@ -99,14 +115,14 @@ void WholeFile::open_temporary() {
   }
 }
 
-WholeFile::~WholeFile() {
+void WholeFile::discard() {
   if (file_ < 0) return;
   if (!temporary_.empty()) unlink(temporary_.c_str());
-  close(file_);
+  close(std::exchange(file_, -1));
 }
 
 void WholeFile::fail(const char* what) const {
-  throw UserError("[file] " + file_problem(what, path_, errno));
+  throw UserError(str("[", tag_, "] ", file_problem(what, path_, errno)));
 }
 
 void WholeFile::again_if_interrupted(const std::function<int()>& call) const {
@@ -151,9 +167,21 @@ void WholeFile::commit() {
   again_if_interrupted([this] { return file_calls().rename(temporary_.c_str(), path_.c_str()); });
   temporary_.clear();
   meet_fault(FaultPoint::kSave);
+  sync_folder();
+}
+
+// Some file systems cannot sync a folder, and give other guarantees.
+void WholeFile::sync_folder() const {
   const int folder = open(folder_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-  // Errors are ignored: some file systems cannot sync a folder, and give their own guarantees.
-  if (folder >= 0) file_calls().sync(folder), close(folder);
+  if (folder < 0) return;  // the user may search the folder and not read it
+  int failed = 0;
+  do {
+    failed = file_calls().sync(folder) == 0 ? 0 : errno;
+  } while (failed == EINTR);
+  close(folder);
+  if (failed == 0 || failed == EINVAL || failed == ENOTSUP) return;
+  errno = failed;
+  fail("write");
 }
 
 }  // namespace poptorch::support

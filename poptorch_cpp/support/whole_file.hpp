@@ -1,5 +1,5 @@
 // Writes files atomically: under a temporary name in the same folder, synced, then renamed. After a
-// kill either the old file is there or the new one. The next writer of the same file removes what a
+// kill either the old file is there or the new one. The next writer in the folder removes what a
 // killed writer left.
 #pragma once
 
@@ -23,27 +23,32 @@ FileCalls& file_calls();
 
 class WholeFile {
  public:
-  // Begins to write `path`, for its owner alone (mode 0600). Every UserError of this class names
-  // the file, what the system said and what to do.
-  explicit WholeFile(std::string path);
-  ~WholeFile();  // without commit(), discards what was written
+  // Begins to write `path`, for its owner alone (mode 0600). A link there is replaced. Every
+  // UserError of this class begins with the tag, and names the file, what the system said and what
+  // to do.
+  explicit WholeFile(std::string path, std::string tag = "file");
+  ~WholeFile() { discard(); }
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
   void write(const void* data, size_t bytes);
   void write_at(int64_t place, const void* data, size_t bytes);
   int64_t size() const { return size_; }
-  // Syncs the file and moves it to its place.
+  // Syncs the file, moves it to its place, and syncs the folder. Only when that last step fails is
+  // the new file there after an error.
   void commit();
+  // Removes what was written, unless it was committed.
+  void discard();
 
  private:
   [[noreturn]] void fail(const char* what) const;
   void open_temporary();
+  void sync_folder() const;
   void again_if_interrupted(const std::function<int()>& call) const;
   template <typename Call>
   void write_all(const void* data, size_t bytes, Call call);
 
-  std::string path_, folder_, temporary_;
+  std::string path_, tag_, folder_, temporary_;
   int file_ = -1;
   int64_t size_ = 0;
 };

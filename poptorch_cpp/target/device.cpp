@@ -78,7 +78,7 @@ std::vector<Device> make_devices() {
   for (Device small : {mk1, mk2, bow}) {
     const double share = static_cast<double>(kSmallTiles) / small.tiles;
     small.name = kSmallNames[devices.size() - 3];
-    small.title = "four tiles of it";
+    small.title = "the same with 4 tiles";
     small.tiles = kSmallTiles;
     small.sram_bandwidth *= share;
     small.exchange_bandwidth *= share;

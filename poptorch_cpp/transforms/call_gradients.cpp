@@ -92,8 +92,8 @@ class Preparation {
   void unroll(Op& loop) {
     const int64_t count = ir::rounds_of(loop);
     if (count > kMostRounds) {
-      throw UnsupportedError(str("[autodiff] a loop of ", count,
-                                 " rounds is on the way of a gradient, but at most ", kMostRounds,
+      throw UnsupportedError(str("[autodiff] a gradient passes through a loop of ", count,
+                                 " rounds, but at most ", kMostRounds,
                                  " are unrolled. Use fewer rounds, or detach its operands."));
     }
     ir::Builder builder(graph_, &loop);
@@ -160,7 +160,7 @@ class Preparation {
         const std::string* slot = ir::slot_of(inner);
         if (slot && slots_.count(*slot)) {
           throw UnsupportedError(str("[autodiff] graph @", callee->name(), " reads parameter '",
-                                     *slot, "' itself. Hand it over as an operand of the call."));
+                                     *slot, "' directly. Pass it as an operand of the call."));
         }
         refuse_slots(*inner);
       }

@@ -99,8 +99,8 @@ void warn_of_arithmetic_after(const Op& loss) {
     if (!use.op || !use.op->def().elementwise || use.op->role() == Role::kCast) continue;
     support::log(support::LogLevel::kWarn,
                  str("[loss] gradients start at the loss", ir::place_text(loss.location),
-                     ", and what '", use.op->name(), "'", ir::place_text(use.op->location),
-                     " makes of it has none. If that is to be minimised, mark it as the loss: "
+                     ", so the result of '", use.op->name(), "'", ir::place_text(use.op->location),
+                     " has none. If that result is to be minimised, mark it as the loss: "
                      "poptorch.identity_loss(value, reduction='none')."));
     return;
   }

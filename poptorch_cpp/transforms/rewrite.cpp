@@ -193,7 +193,7 @@ class Driver {
       Op* op = it->second;
       pending_.erase(it);
       visit(*op);
-      if (--budget == 0) throw InternalError("[rewrite] the rows do not come to an end");
+      if (--budget == 0) throw InternalError("[rewrite] the rows do not terminate");
     }
   }
 

@@ -1,8 +1,8 @@
-"""PopART's names as PopXL programs use them. Importing one never fails; what has no meaning here is
-refused where it is used (`refused.NAMES`).
+"""PopART's names for PopXL programs.
 
+Importing a name never fails; the use of unsupported ones raises UnsupportedError (`refused.NAMES`).
 `popart._internal.ir` shows the ops of a graph: `graph._pb_graph.getOps()`, each with `opType()`.
-`ir._pb_ir.getSessionOptions()` holds the options of a program.
+`ir._pb_ir.getSessionOptions()` returns the options of a program.
 """
 
 from popart import enums, refused

@@ -1,4 +1,4 @@
-"""Devices as PopART programs ask for them: every one of them is the emulator."""
+"""Devices in PopART's interface: each of them is the emulator."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from popart.enums import DeviceConnectionType, DeviceSelectionCriterion, DeviceT
 
 
 class DeviceInfo:
-    """A device: its kind and how many IPUs it has. Made by a DeviceManager."""
+    """A device: its kind and its number of IPUs. Made by a DeviceManager."""
 
     def __init__(self, type: DeviceType, num_ipus: int, id: int = 0) -> None:
         self.type, self.numIpus, self.id = type, num_ipus, id
@@ -15,12 +15,12 @@ class DeviceInfo:
         self.isAttached = False
 
     def attach(self) -> bool:
-        """Takes the device; nobody else can have it."""
+        """Attaches the device, exclusively. Returns True."""
         self.isAttached = True
         return True
 
     def detach(self) -> None:
-        """Gives the device back."""
+        """Releases the device."""
         self.isAttached = False
 
     def __enter__(self) -> "DeviceInfo":
@@ -35,22 +35,22 @@ class DeviceInfo:
 
 
 class DeviceManager:
-    """Finds devices. ValueError for fewer than one IPU."""
+    """Finds devices. Its methods raise ValueError for less than one IPU."""
 
     def createCpuDevice(self) -> DeviceInfo:
-        """One IPU."""
+        """Returns a device of one IPU."""
         return DeviceInfo(DeviceType.Cpu, 1)
 
     def createIpuModelDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """options: "numIPUs", one by default; the others are for hardware."""
+        """Returns a device. options: "numIPUs", by default 1; the others are for hardware."""
         return self._of_options(DeviceType.IpuModel, options)
 
     def createSimDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """options: as for `createIpuModelDevice`."""
+        """See `createIpuModelDevice`."""
         return self._of_options(DeviceType.Sim, options)
 
     def createOfflineIPUDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """options: as for `createIpuModelDevice`."""
+        """See `createIpuModelDevice`."""
         return self._of_options(DeviceType.OfflineIpu, options)
 
     def acquireAvailableDevice(
@@ -61,7 +61,7 @@ class DeviceManager:
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
         selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
     ) -> DeviceInfo:
-        """An attached device of so many IPUs; what else it is asked for is for hardware."""
+        """Returns an attached device of so many IPUs; the other arguments are for hardware."""
         device = self._made(DeviceType.Ipu, numIpus)
         device.connectionType = connectionType
         device.attach()
@@ -73,7 +73,7 @@ class DeviceManager:
         pattern: SyncPattern = SyncPattern.Full,
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
     ) -> DeviceInfo:
-        """An attached device of one IPU with this id."""
+        """Returns an attached device of one IPU with this id."""
         device = DeviceInfo(DeviceType.Ipu, 1, id)
         device.attach()
         return device
@@ -87,16 +87,16 @@ class DeviceManager:
         tilesPerIPU: int = 0,
         numIPUs: "int | None" = None,
     ) -> list[DeviceInfo]:
-        """The one device of so many IPUs; the count may be called numIpus or numIPUs."""
+        """Returns the one device of so many IPUs, given as numIpus or numIPUs."""
         return [self._made(deviceType, numIPUs or numIpus or 1)]
 
     def setOnDemandAttachTimeout(self, timeout: int) -> None:
-        """Accepted: nothing has to be waited for."""
+        """Accepted without effect: devices are always available."""
 
     def _of_options(self, type: DeviceType, options: "Mapping[str, Any] | None") -> DeviceInfo:
         return self._made(type, int((options or {}).get("numIPUs", 1)))
 
     def _made(self, type: DeviceType, num_ipus: int) -> DeviceInfo:
         if num_ipus < 1:
-            raise ValueError(f"A device has at least one IPU but {num_ipus} were asked for.")
+            raise ValueError(f"A device must have at least one IPU but numIPUs is {num_ipus}.")
         return DeviceInfo(type, num_ipus)

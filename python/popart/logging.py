@@ -1,4 +1,4 @@
-"""PopART's loggers: names with levels, whose lines go into the compiler's log."""
+"""PopART's loggers: names with levels. They write to the compiler's log."""
 
 from poptorch_core import _core
 
@@ -6,18 +6,19 @@ _LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL", "OFF")
 
 
 class Logger:
-    """A named logger. A level of its own keeps its lines back; the log's level rules as well."""
+    """A named logger. Both its level and the log's level filter its lines."""
 
     def __init__(self, name: str) -> None:
         self.name, self._level = name, 0
 
     def setLevel(self, level: str) -> None:
-        """From which of "TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL", "OFF" on it writes.
+        """Sets the least level: "TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL" or "OFF".
 
-        ValueError for another.
+        Raises:
+            ValueError: The level is another one.
         """
         if level.upper() not in _LEVELS:
-            raise ValueError(f"A logger's level is one of {_LEVELS} but {level!r} was given.")
+            raise ValueError(f"A logger's level must be one of {_LEVELS} but is {level!r}.")
         self._level = _LEVELS.index(level.upper())
 
     def _log(self, level: int, text: str) -> None:
@@ -25,27 +26,27 @@ class Logger:
             _core.log(level, f"[{self.name}] {text}")
 
     def trace(self, text: str) -> None:
-        """A line of the finest level."""
+        """Logs a line of the finest level."""
         self._log(0, text)
 
     def debug(self, text: str) -> None:
-        """A line for those who look for a fault."""
+        """Logs a line for debugging."""
         self._log(1, text)
 
     def info(self, text: str) -> None:
-        """A line that tells what goes on."""
+        """Logs an informational line."""
         self._log(2, text)
 
     def warn(self, text: str) -> None:
-        """A line about what may be wrong."""
+        """Logs a warning."""
         self._log(3, text)
 
     def error(self, text: str) -> None:
-        """A line about what went wrong."""
+        """Logs an error."""
         self._log(4, text)
 
     def critical(self, text: str) -> None:
-        """A line about what ends the program."""
+        """Logs an error that ends the program."""
         self._log(5, text)
 
 
@@ -53,5 +54,5 @@ _loggers: dict[str, Logger] = {}
 
 
 def getLogger(name: str = "all") -> Logger:
-    """The logger of this name; the same object each time."""
+    """Returns the logger of this name; the same object each time."""
     return _loggers.setdefault(name, Logger(name))

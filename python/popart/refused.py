@@ -1,4 +1,4 @@
-"""Names of PopART that programs may import, and whose use is refused: parts of ONNX models."""
+"""Names of PopART that programs may import but not use: parts of ONNX models."""
 
 from typing import Any
 
@@ -16,5 +16,5 @@ def _refuse(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def refused(name: str) -> type:
-    """A class of this name; UnsupportedError when one is made of it."""
+    """Returns a class of this name whose constructor raises UnsupportedError."""
     return type(name, (), {"__init__": _refuse, "__doc__": "Refused: UnsupportedError."})

@@ -1,4 +1,4 @@
-"""PopART's way to run a program that popxl wrote: data by tensor ids, a session made from an Ir."""
+"""PopART's interface to run a popxl program: data by tensor ids, and a session from an Ir."""
 
 from collections.abc import Mapping
 from types import TracebackType
@@ -14,9 +14,10 @@ _DEVICES = {DeviceType.Cpu: "cpu", DeviceType.IpuModel: "ipu_model"}
 
 
 class AnchorReturnType:
-    """Which values of a run come back: "All", "Final", "Sum" or "EveryN" with its period.
+    """The values of a run that are returned: "All", "Final", "Sum" or "EveryN" with its period.
 
-    ValueError for another name, and for a period below one.
+    Raises:
+        ValueError: The name is another one, or the period is below 1.
     """
 
     def __init__(self, name: str = "All", returnPeriod: int = 1) -> None:
@@ -28,18 +29,20 @@ class AnchorReturnType:
         self._id, self._period = known[name.upper()], returnPeriod
 
     def id(self) -> AnchorReturnTypeId:
-        """The kind."""
+        """Returns the kind."""
         return self._id
 
     def rp(self) -> int:
-        """The period of "EveryN"."""
+        """Returns the period of "EveryN"."""
         return self._period
 
 
 class DataFlow:
-    """How many batches a run takes, and which tensors (by id) come back.
+    """The number of batches of a run, and the tensors that it returns.
 
-    anchorTensors: ids, or {id: AnchorReturnType}.
+    Args:
+        batchesPerStep: The number of batches.
+        anchorTensors: Ids, or {id: AnchorReturnType}.
     """
 
     def __init__(self, batchesPerStep: int = 1, anchorTensors: Any = ()) -> None:
@@ -52,26 +55,26 @@ class DataFlow:
             self._anchors = {id: AnchorReturnType("All") for id in anchorTensors}
 
     def batchesPerStep(self) -> int:
-        """How many batches a run takes."""
+        """Returns the number of batches of a run."""
         return self._batches
 
     def anchors(self) -> list[str]:
-        """The ids of the tensors that come back."""
+        """Returns the ids of the returned tensors."""
         return list(self._anchors)
 
     def art(self, id: str) -> AnchorReturnType:
-        """How the tensor with this id comes back. KeyError for one that does not."""
+        """Returns how a tensor is returned. Raises KeyError for an id that is not."""
         return self._anchors[id]
 
 
 class PyStepIO:
-    """The arrays of one run, by the ids of streams: those that go in, and those that are filled."""
+    """The input arrays of one run, and the output arrays that it fills, by the ids of streams."""
 
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> None:
         self.inputs, self.outputs = dict(inputs), dict(outputs)
 
     def enableRuntimeAsserts(self, on: bool) -> None:
-        """Accepted: shapes are always checked."""
+        """Accepted without effect: shapes are always checked."""
 
 
 class PyWeightsIO:
@@ -82,7 +85,7 @@ class PyWeightsIO:
 
 
 class InferenceSession:
-    """Runs a popxl program. Made by `fromIr`; UnsupportedError for one from an ONNX model."""
+    """Runs a popxl program. Made by `fromIr`; the constructor raises UnsupportedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         from popxl.errors import unsupported
@@ -95,13 +98,13 @@ class InferenceSession:
 
     @classmethod
     def fromIr(cls, ir: Any, deviceInfo: DeviceInfo, name: str = "fromIr") -> "InferenceSession":
-        """A session for `popxl.Ir()._pb_ir` on a device of a DeviceManager."""
+        """Makes a session for `popxl.Ir()._pb_ir` on a device of a DeviceManager."""
         made = object.__new__(cls)
         vars(made).update(_ir=ir, _device=deviceInfo, _session=None)
         return made
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program and attaches the device. As for popxl.Session, it is refused."""
+        """Compiles the program and attaches the device. Raises the errors of popxl.Session."""
         device = _DEVICES.get(self._device.type, "ipu_hw")
         self._session = Session(self._ir.user(), device, weights_to_host_on_exit=False)
         self._session.__enter__()
@@ -112,7 +115,7 @@ class InferenceSession:
         return self._session
 
     def initAnchorArrays(self) -> dict[str, np.ndarray]:
-        """Arrays for what the program stores, by the streams' ids."""
+        """Returns arrays for the tensors that the program stores, by the streams' ids."""
         outputs = self._prepared().create_host_outputs()
         return {stream.tensor_id: array for stream, array in outputs.items()}
 
@@ -135,10 +138,13 @@ class InferenceSession:
         self._prepared().weights_to_host()
 
     def broadcastWeights(self, root: int = 0) -> None:
-        """Gives all instances the variables of one of them. They call it together.
+        """Copies the variables of one instance to all. All instances must call it.
 
-        Those of every replica, and groups without one there, stay as they are. ValueError: there
-        is no such instance.
+        Variables retrieved from all replicas are unchanged, and so are groups without a replica in
+        that instance.
+
+        Raises:
+            ValueError: The instance does not exist.
         """
         from popdist import collectives
 
@@ -177,4 +183,4 @@ class InferenceSession:
 
 
 class TrainingSession(InferenceSession):
-    """As InferenceSession: a popxl program says itself how it trains."""
+    """Like InferenceSession: the popxl program contains the training."""

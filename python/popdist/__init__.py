@@ -1,7 +1,7 @@
-"""Programs of several processes: what this one is among them, and what they do together.
+"""Programs of several processes: this process's place among them, and their joint operations.
 
-Without a launcher there is one process with one replica, and everything works. Nothing is opened
-before init() or the first collective, and torch is not imported before.
+Without a launcher there is one process with one replica, and everything works. No file or
+connection is opened, and torch is not imported, before init() or the first collective.
 """
 
 import os as _os
@@ -32,16 +32,17 @@ from popdist.together import (
 
 
 def synchronize() -> None:
-    """Waits until all instances are here; within execute_on_instances, those of its set.
+    """Blocks until all instances have called it; within execute_on_instances, those of its set.
 
-    Raises poptorch.Error that names the instances that did not come.
+    Raises:
+        poptorch.Error: Some instances did not call it; the message names them.
     """
-    from popdist import collectives  # which imports numpy
+    from popdist import collectives  # imports numpy
 
     collectives.barrier()
 
 
-# The launcher's start-up file has done this, unless Python was told to leave such files out.
+# The launcher's start-up file has done this, unless Python runs without such files.
 _stand_ins = _os.environ.get(_instance.COMPAT)
 if _stand_ins and _stand_ins not in _sys.path:
     _sys.path.append(_stand_ins)

@@ -1,5 +1,5 @@
-"""`python -m popdist program …`: under torchrun, mpirun or srun, the program finds what poprun
-would have set; otherwise this is poprun."""
+"""`python -m popdist program …`: under torchrun, mpirun or srun, the program gets the variables
+that poprun would set; otherwise this is poprun."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ _OPTIONS = ("--replicas-per-instance", "--ipus-per-replica")
 
 
 def run() -> int:
-    """The exit status; under another launcher the program takes this process's place."""
+    """Returns the exit status; under another launcher the program replaces this process."""
     try:
         launcher = None if instance.is_set() else foreign.launcher_of(os.environ)
         if launcher is None:
@@ -50,7 +50,7 @@ def _parse(words: list[str], launcher: str) -> tuple[list[int], list[str]]:
             break
         if name not in _OPTIONS:
             raise UsageError(
-                f"{name}: {launcher} has started the processes already; this takes "
+                f"{name}: {launcher} has started the processes already; the options here are "
                 f"{' and '.join(_OPTIONS)}."
             )
         if not equals:

@@ -1,4 +1,4 @@
-"""Addresses of this host and of others, and what this process listens on."""
+"""Addresses of this host and of others, and the sockets on which this process listens."""
 
 import contextlib
 import ctypes
@@ -16,7 +16,7 @@ _DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)  # a packet filter: "return 0"
 
 
 def addresses_of(host: str | None) -> list[str]:
-    """IPv4 addresses of a host; None: of this one's interfaces."""
+    """Returns the IPv4 addresses of a host; None: those of this host's interfaces."""
     if host is not None:
         return socket.gethostbyname_ex(host.rpartition("@")[2])[2]
     found = []
@@ -31,20 +31,20 @@ def addresses_of(host: str | None) -> list[str]:
 
 
 def in_subnet(addresses: Iterable[str], subnet: str) -> str | None:
-    """The first that is in a network."""
+    """Returns the first address that is in a network, or None."""
     network = ipaddress.ip_network(subnet)
     return next((a for a in addresses if ipaddress.ip_address(a) in network), None)
 
 
 def towards(host: str, port: int) -> str:
-    """The address of this host that its way to another begins at. Nothing is sent."""
+    """Returns the address from which this host reaches another. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         asked.connect((host, port))
         return asked.getsockname()[0]
 
 
 def listening_files() -> set[int]:
-    """The file descriptors of this process that listen."""
+    """Returns the file descriptors of this process's listening sockets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # another thread has closed it
@@ -57,7 +57,7 @@ def listening_files() -> set[int]:
 
 
 def refuse_strangers(file: int) -> None:
-    """From here on nobody can connect to a listening socket; those who are stay."""
+    """Makes a listening socket drop new connections; existing ones stay open."""
     filters = ctypes.create_string_buffer(_DROP_ALL)
     program = struct.pack("HL", len(_DROP_ALL) // 8, ctypes.addressof(filters))
     with socket.socket(fileno=os.dup(file)) as listening:

@@ -1,9 +1,9 @@
 """Sums, gathers and broadcasts of host data over the instances of a program.
 
-Tensors and arrays alike, of any type; a single instance gets its own values back. Calls with a
-name are matched by it, in any order and from any thread; those without by their order. Sums are
-made in the order of the instances, so that values do not depend on lengths or times. Errors are
-poptorch.Error and name the instance that was waited for.
+All functions take tensors and arrays of any type; a single instance gets its own values back. Calls
+with a name are matched by the name, in any order and from any thread; calls without one are matched
+by their order. Sums add in the order of the instances, so that values do not depend on lengths or
+timing. Errors are poptorch.Error and name the instance that the call waited for.
 """
 
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,10 +21,14 @@ SUM, MEAN, MIN, MAX = "sum", "mean", "min", "max"
 
 
 def all_reduce(data: _Data, op: str = SUM, *, name: str | None = None) -> _Data:
-    """The sum, mean, min or max over the instances, element by element, with the type of `data`.
+    """Returns the elementwise sum, mean, min or max over the instances, with the type of `data`.
 
-    f16 and bf16 are summed in f32. A mean of integers is rounded down, of their sum in i64. Shapes
-    and types must agree. Raises ValueError for another op, TypeError for one that the type has not.
+    f16 and bf16 are summed in f32. A mean of integers divides their i64 sum and rounds down. Shapes
+    and types must agree.
+
+    Raises:
+        ValueError: The op is another one.
+        TypeError: The type does not have the op.
     """
     import torch
 
@@ -41,7 +45,7 @@ def all_reduce(data: _Data, op: str = SUM, *, name: str | None = None) -> _Data:
     partial = own.to(kept)
     if partial is own or partial.data_ptr() == data.data_ptr():
         partial = partial.clone()
-    if call.place > 0:  # a chain: the sum of those before comes first
+    if call.place > 0:  # a chain: the sum of the instances before this one comes first
         before = call.receive(call.members[call.place - 1], kept)
         partial = _folded(op, before, partial)
     last = call.members[-1]
@@ -58,9 +62,9 @@ def all_reduce(data: _Data, op: str = SUM, *, name: str | None = None) -> _Data:
 
 
 def all_gather(data: _Data, *, name: str | None = None) -> _Data:
-    """Those of all instances, joined along the first dimension in their order.
+    """Returns the data of all instances, joined along the first dimension in their order.
 
-    First sizes may differ, a scalar counts as one row; types and other sizes must agree.
+    First sizes may differ, and a scalar counts as one row; types and other sizes must agree.
     """
     import torch
 
@@ -80,9 +84,15 @@ def all_gather(data: _Data, *, name: str | None = None) -> _Data:
 
 
 def broadcast(data: _Data, root: int = 0, *, name: str | None = None) -> _Data:
-    """The root's values, on every instance. Shapes and types must agree.
+    """Returns the root's values, on every instance. Shapes and types must agree.
 
-    root: among all instances; ValueError for one that takes no part.
+    Args:
+        data: The values; only those of the root are used.
+        root: The root's number among all instances.
+        name: Matches the calls of the instances.
+
+    Raises:
+        ValueError: The root does not take part.
     """
     call = _Call("broadcast", data, name, str(root))
     if root not in call.members:
@@ -96,7 +106,7 @@ def broadcast(data: _Data, root: int = 0, *, name: str | None = None) -> _Data:
 
 
 def broadcast_bytes(data: bytes, root: int = 0) -> bytes:
-    """The root's bytes, of any length, on every instance."""
+    """Returns the root's bytes, of any length, on every instance."""
     length = broadcast(numpy.array([len(data)], numpy.int64), root)
     own = together.here().index == root
     buffer = numpy.frombuffer(data, numpy.uint8) if own else numpy.empty(int(length[0]), "u1")
@@ -104,7 +114,7 @@ def broadcast_bytes(data: bytes, root: int = 0) -> bytes:
 
 
 def barrier(*, name: str | None = None) -> None:
-    """Waits until all are here."""
+    """Blocks until all instances have called it."""
     call = _Call("barrier", numpy.zeros(0, numpy.uint8), name)
     first, *others = call.members
     if call.here == first:
@@ -117,30 +127,32 @@ def barrier(*, name: str | None = None) -> None:
 
 
 def _summed_in(dtype: Any, op: str) -> Any:
-    """The type that values are kept in until the last instance has added its own."""
+    """Returns the type of partial results, until the last instance has added its values."""
     import torch
 
     if dtype.is_floating_point and dtype.itemsize < 4:
         return torch.float32
     is_integer = not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-    # torch has next to no arithmetic of u16 and u32.
+    # torch has almost no arithmetic of u16 and u32.
     if is_integer and (op == MEAN or dtype in (torch.uint16, torch.uint32)):
         return torch.int64
     return dtype
 
 
 def _check_operation(op: str, dtype: Any, kept: Any) -> None:
-    """Before anything is sent: whoever failed later would leave the others waiting."""
+    """Raises TypeError before anything is sent: a later failure would leave the others waiting."""
     import torch
 
     probe = torch.zeros(1, dtype=kept)
     try:
         if op == MEAN and kept == torch.bool:
-            raise RuntimeError("bool has none")
+            raise RuntimeError("bool does not have it")
         _folded(op, probe, probe)
     except RuntimeError as error:
         reason = str(error).rstrip(".")
-        raise TypeError(f"[popdist] all_reduce: no {op} of {dtype}: {reason}.") from None
+        raise TypeError(
+            f"[popdist] all_reduce: {op} is not defined for {dtype}: {reason}."
+        ) from None
 
 
 def _folded(op: str, left: Any, right: Any) -> Any:
@@ -152,8 +164,12 @@ def _folded(op: str, left: Any, right: Any) -> Any:
 
 
 class _Call:
-    """One collective of this instance. data: what it gives, in one piece; shape: that of what the
-    program gave."""
+    """One collective of this instance.
+
+    Attributes:
+        data: The contiguous data that this instance contributes.
+        shape: The shape of the program's argument.
+    """
 
     def __init__(self, operation: str, data: Any, name: str | None, detail: str = "") -> None:
         from poptorch_core import _core
@@ -164,7 +180,7 @@ class _Call:
         self.place = self.members.index(self.here)
         self._group: Group | None = together.group()
         self._operation = f"{operation} {detail}".rstrip()
-        # Those of other sets of instances are other calls.
+        # The same name in another set of instances is another call.
         self._name = f"{name or ''}|{self.members}"
         self.shape = tuple(data.shape) if _is_tensor(data) else numpy.shape(data)
         self.data: Any = (_tensor if _is_tensor(data) else _array)(operation, data)
@@ -178,24 +194,27 @@ class _Call:
         return Header(self._operation, self._name, name, tuple(self.data.shape))
 
     def begin(self, to: list[int], data: Any) -> list[tuple[int, Any]]:
-        """Starts to send; `finish` waits."""
+        """Starts to send; `finish` waits for the end."""
         if self._group is None:
             return []
         header, sent = self._header(data.dtype), _as_bytes(data)
         return [(member, self._group.send(member, header, sent)) for member in to]
 
     def finish(self, begun: list[tuple[int, Any]]) -> None:
-        """Waits for what was begun."""
+        """Waits until `begin`'s messages are sent."""
         for member, works in begun:
             assert self._group is not None
             self._group.finish(member, self._header(self.data.dtype), works)
 
     def send(self, to: list[int], data: Any) -> None:
-        """To some others."""
+        """Sends data to some other instances and waits."""
         self.finish(self.begin(to, data))
 
     def receive(self, source: int, dtype: Any = None, *, free_rows: bool = False) -> Any:
-        """From another: like the data; dtype: or of another type. See Group.receive."""
+        """Receives data like this instance's from another. dtype: another type, if given.
+
+        See Group.receive.
+        """
         assert self._group is not None
         dtype = dtype or self.data.dtype
         raw, shape = self._group.receive(source, self._header(dtype), free_rows=free_rows)
@@ -204,19 +223,19 @@ class _Call:
         return raw.numpy().view(dtype).reshape(shape)
 
     def copied(self) -> Any:
-        """A copy of the data."""
+        """Returns a copy of the data."""
         return self.data.clone() if _is_tensor(self.data) else self.data.copy()
 
 
 def _tensor(operation: str, data: Any) -> Any:
-    """Its values in one piece: not those of a view that negates them as they are read."""
+    """Returns the contiguous values, with a lazy conjugation or negation carried out."""
     import torch
 
     if data.layout != torch.strided or data.is_quantized:
         kind = "quantized" if data.is_quantized else str(data.layout).removeprefix("torch.")
         raise TypeError(
-            f"[popdist] {operation} of a tensor that is {kind}: pass an ordinary one, as "
-            f"{'dequantize()' if data.is_quantized else 'to_dense()'} makes it."
+            f"[popdist] {operation} of a tensor that is {kind}: pass a dense one, as "
+            f"{'dequantize()' if data.is_quantized else 'to_dense()'} returns it."
         )
     return data.detach().cpu().resolve_conj().resolve_neg().contiguous()
 
@@ -238,6 +257,6 @@ def _as_bytes(data: Any) -> Any:
     import torch
 
     if _is_tensor(data):
-        # One element has any stride, of which none may be viewed as bytes.
+        # A tensor of one element may have any stride; view() needs a stride of 1.
         return data.as_strided((data.numel(),), (1,)).view(torch.uint8)
     return torch.from_numpy(data.reshape(-1).view(numpy.uint8).copy())

@@ -1,5 +1,5 @@
-"""What the engines of the instances exchange bytes through: memory that those of one host share,
-and Gloo between hosts."""
+"""The transport between the engines of the instances: shared memory on one host, Gloo between
+hosts."""
 
 import datetime
 import os
@@ -16,8 +16,8 @@ from poptorch_core.errors import Error
 from torch._C._distributed_c10d import PrefixStore
 
 FOREVER = datetime.timedelta(days=3650)
-CONNECTIONS = 3  # between instances: one for what is short, two for what is long
-# What torch has and its annotations do not.
+CONNECTIONS = 3  # between instances: one for short messages, two for long ones
+# Names of torch that its annotations lack.
 _c10d: Any = sys.modules[PrefixStore.__module__]
 _ProcessGroup: Any = dist.ProcessGroup
 _register: Any = _c10d._register_process_group
@@ -25,10 +25,17 @@ _unregister: Any = _c10d._unregister_process_group
 
 
 def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) -> Any:
-    """The fabric of all instances; every one calls this.
+    """Returns the transport of all instances; every instance calls this.
 
-    meeting: their store. address: that this instance listens on, where there are several hosts.
-    Raises poptorch.Error where they do not come, RuntimeError of torch where Gloo cannot join them.
+    Args:
+        here: This instance.
+        peers: All instances, in order.
+        meeting: Their store.
+        address: The address on which this instance listens, where there are several hosts.
+
+    Raises:
+        poptorch.Error: Some instances do not come.
+        RuntimeError: Gloo cannot join them (raised by torch).
     """
     memories = [peer.memory for peer in peers]
     own = [i for i, memory in enumerate(memories) if memory == memories[here.index]]
@@ -52,7 +59,10 @@ def make(here: Instance, peers: list[store.Peer], meeting: Any, address: str) ->
 
 
 def _shared(index: int, own: list[int], meeting: Any) -> Any:
-    """Memory of the first instance that sees it, which is gone with its last user."""
+    """Returns a transport over memory that the first of these instances creates.
+
+    The kernel frees the memory with its last user.
+    """
     key, made = f"memory/{own[0]}", index == own[0]
     try:
         if made:
@@ -63,10 +73,10 @@ def _shared(index: int, own: list[int], meeting: Any) -> Any:
     except OSError as error:
         raise Error(
             f"[popdist] instance {index} cannot open the memory of instance {own[0]}: "
-            f"{error.strerror}. Start all instances as one user, who may look at own processes."
+            f"{error.strerror}. Start all instances as one user, who may inspect its processes."
         ) from None
     try:
-        wait = 2 * (store.timeout() or 0.0)  # who called has his deadline before
+        wait = 2 * (store.timeout() or 0.0)  # the caller's deadline comes first
         return _core.make_shared_fabric(file, own.index(index), len(own), wait, own)
     finally:
         os.close(file)
@@ -75,19 +85,27 @@ def _shared(index: int, own: list[int], meeting: Any) -> Any:
 def gloo_group(
     meeting: Any, here: Instance, address: str, wait: float | None, connections: int = 1
 ) -> Any:
-    """Gloo's group of all instances, which listens on an address alone, and from here on to nobody:
-    it would keep a stranger's connection for ever.
+    """Returns Gloo's group of all instances, which listens on one address only.
 
-    wait: seconds that whoever calls waits, None: for ever. Gloo waits for twice as long: a thread
-    of it that is left behind must not come back while Python ends. connections: between two of
-    them, each with a thread here. Raises RuntimeError of torch.
+    It accepts no connection after this call: Gloo would keep a stranger's connection for ever.
+
+    Args:
+        meeting: The store of the instances.
+        here: This instance.
+        address: The address on which it listens.
+        wait: The caller's timeout in seconds; None: for ever. Gloo waits twice as long: one of its
+            threads that the caller abandons must not return while Python ends.
+        connections: Connections between two instances, each with a thread here.
+
+    Raises:
+        RuntimeError: Gloo cannot join the instances (raised by torch).
     """
     kind: Any = dist.ProcessGroupGloo
     before = addresses.listening_files()
     devices = [kind.create_device(hostname=address) for _ in range(connections)]
     files = addresses.listening_files() - before
     options = kind._Options()
-    # torch has these under private names alone.
+    # torch has these under private names only.
     for name, value in (
         ("_devices", devices),
         ("_timeout", FOREVER if wait is None else datetime.timedelta(seconds=2 * wait)),

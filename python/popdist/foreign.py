@@ -1,4 +1,4 @@
-"""Other launchers: torchrun, mpirun and srun, by the variables that they set."""
+"""Other launchers (torchrun, mpirun, srun), recognised by the variables that they set."""
 
 import contextlib
 import importlib.util
@@ -17,9 +17,12 @@ from poptorch_core.variables import whole_number
 
 
 class Foreign(NamedTuple):
-    """What a launcher's variables are called, and what makes one of its jobs another's.
+    """The names of a launcher's variables.
 
-    needs: without which it is not this launcher. hosts: a list of hosts, if it says any.
+    Attributes:
+        job: Variables that together identify one of its jobs.
+        needs: Variables without which it is not this launcher.
+        hosts: The variable with the list of hosts, if it sets one.
     """
 
     name: str
@@ -46,12 +49,12 @@ LAUNCHERS = (
 )  # fmt: skip
 
 
-# Where a program numbers its processes itself.
+# The program numbers its processes itself.
 _BY_HAND = Foreign("configureProcessId", "", "", "", "")
 
 
 def launcher_of(environ: Mapping[str, str]) -> Foreign | None:
-    """The one that has started several processes, this among them; None without."""
+    """Returns the launcher that has started this process and others; None without one."""
     for launcher in LAUNCHERS:
         wanted = (launcher.size, launcher.rank, *launcher.needs)
         if all(environ.get(name) for name in wanted):
@@ -64,16 +67,23 @@ def launcher_of(environ: Mapping[str, str]) -> Foreign | None:
 def translated(
     launcher: Foreign, environ: Mapping[str, str], replicas: int, ipus: int
 ) -> dict[str, str]:
-    """The environment with the variables that poprun would set.
+    """Returns the environment with the variables that poprun would set.
 
-    replicas: of an instance. Raises poptorch.Error for variables that do not fit together.
+    Args:
+        launcher: The launcher that has started this process.
+        environ: The environment that it has set.
+        replicas: The replicas of an instance.
+        ipus: The IPUs of a replica.
+
+    Raises:
+        poptorch.Error: The variables contradict each other.
     """
     count = whole_number(environ, launcher.size, 1, least=1)
     index = whole_number(environ, launcher.rank, 0, least=0)
     if index >= count:
         raise Error(
             f"[environment] {launcher.rank} is {index}, but {launcher.size} is {count}: processes "
-            "are numbered from 0. Set both as the launcher does."
+            "are numbered from 0. Set both to the launcher's values."
         )
     hosts = values.hosts(environ[launcher.hosts]) if environ.get(launcher.hosts) else ()
     local_count = _local_count(environ, launcher, count, len(hosts))
@@ -89,12 +99,19 @@ def translated(
 def instance_of(
     index: int, count: int, replicas: int, environ: Mapping[str, str] = os.environ
 ) -> tuple[Instance, Mapping[str, str]]:
-    """What a process is that no launcher of popdist has started, and an environment that says where
-    it meets the others.
+    """Returns the instance that a process without popdist's launcher is, and its environment.
 
-    index, count: its number, and how many there are, as its program says. Where no launcher says
-    the same, they meet at MASTER_ADDR and MASTER_PORT, or, without, all are on this host and
-    children of one process. Raises poptorch.Error for variables that do not fit together.
+    The environment says where the instances meet. If no launcher gives the same numbers, they meet
+    at MASTER_ADDR and MASTER_PORT. Without these, all are on this host and children of one process.
+
+    Args:
+        index: The number of the process, according to its program.
+        count: The number of processes, according to its program.
+        replicas: The replicas of an instance.
+        environ: The environment of the process.
+
+    Raises:
+        poptorch.Error: The variables contradict each other.
     """
     launcher = launcher_of(environ)
     if launcher is not None:
@@ -118,18 +135,18 @@ def _local_count(environ: Mapping[str, str], launcher: Foreign, count: int, host
 def _meeting_place(
     environ: Mapping[str, str], launcher: Foreign, here: Instance, hosts: tuple[str, ...]
 ) -> dict[str, str]:
-    """Where instances meet."""
+    """Returns the variables that say where instances meet."""
     address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if address and port and environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         return {names.STORE: f"agent://{address}:{port}"}
-    # A launcher that says nothing of hosts may have used several, if an address was given.
+    # A launcher that does not name hosts may have used several, if an address was given.
     is_said = bool(hosts or environ.get(launcher.local_size) or not (address and port))
     if here.local_count == here.count and is_said:
         folder = runtime_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
             raise Error(
-                f"[popdist] {folder} is not this user's. Remove it, or set XDG_RUNTIME_DIR."
+                f"[popdist] {folder} belongs to another user. Remove it, or set XDG_RUNTIME_DIR."
             )
         job = "-".join(environ.get(name, "") for name in launcher.job).strip("-")
         kept = re.sub(r"[^\w.-]", "_", job)[:100]
@@ -139,11 +156,11 @@ def _meeting_place(
     if not address:
         raise Error(
             f"[popdist] {launcher.name} has started {here.count} processes, {here.local_count} on "
-            "this host, and nothing says where they meet. Set MASTER_ADDR and MASTER_PORT."
+            "this host, and no variable says where they meet. Set MASTER_ADDR and MASTER_PORT."
         )
     job_number = int(environ.get("SLURM_JOB_ID", "0") or 0)
     number_of_port = int(port) if port else 20000 + job_number % 20000 // 2 * 2
-    # Beside that of the program's own torch.distributed.
+    # The next port: MASTER_PORT itself is for the program's own torch.distributed.
     return {
         "MASTER_ADDR": address,
         "MASTER_PORT": str(number_of_port),
@@ -152,8 +169,10 @@ def _meeting_place(
 
 
 def _launching_process(variable: str) -> int:
-    """The nearest ancestor without a variable that the launcher sets: shells and the like, which
-    run between, have it."""
+    """Returns the nearest ancestor without a variable that the launcher sets.
+
+    Shells and similar processes between the launcher and this process have the variable.
+    """
     found = os.getppid()
     with contextlib.suppress(OSError, ValueError):
         while f"\0{variable}=" in "\0" + Path(f"/proc/{found}/environ").read_text("latin-1"):
@@ -163,7 +182,7 @@ def _launching_process(variable: str) -> int:
 
 
 def warn_about_mpi4py(count: int) -> None:
-    """An installed mpi4py knows nothing of launchers other than MPI's."""
+    """Warns that an installed mpi4py works under MPI's launchers only."""
     if os.environ.get(names.LAUNCHER) in ("mpirun", "mpiexec"):
         return
     try:
@@ -173,9 +192,9 @@ def warn_about_mpi4py(count: int) -> None:
     own = os.environ.get(names.COMPAT, "\0")
     if found is not None and not str(found.origin).startswith(own):
         print(
-            f"popdist: an installed mpi4py ({found.origin}) sees a world of one process, not of "
-            f"{count}, as no MPI has started them: Bcast from another rank fails or waits. Start "
-            "the program by mpirun -n "
-            f"{count} python -m popdist <program>, or uninstall mpi4py.",
+            f"popdist: the installed mpi4py ({found.origin}) sees a world of one process, not of "
+            f"{count}, because MPI has not started them: Bcast from another rank fails or waits. "
+            f"Start the program with mpirun -n {count} python -m popdist <program>, or uninstall "
+            "mpi4py.",
             file=sys.stderr,
         )

@@ -1,7 +1,7 @@
 """Messages between instances, over Gloo.
 
-Bytes go from one instance to another by tag. Before the bytes goes a header of fixed length that
-says what they are; it is compared with what is expected before anything is allocated.
+Messages are matched by tag. A header of fixed length that describes the bytes precedes them. The
+receiver compares it with the expected header before it allocates memory.
 """
 
 import datetime
@@ -23,8 +23,10 @@ _HEADER = 6 + _MOST_DIMENSIONS  # int64 words
 
 
 class Header(NamedTuple):
-    """What a message is: of which operation, with which name and members (as a digest), which type
-    and which shape."""
+    """The description of a message: its operation, its name and members, its type and its shape.
+
+    The operation, the name with the members, and the type are sent as digests.
+    """
 
     operation: str
     name: str
@@ -32,7 +34,7 @@ class Header(NamedTuple):
     shape: tuple[int, ...]
 
     def words(self) -> torch.Tensor:
-        """As it is sent."""
+        """Returns the header as it is sent."""
         found = [_MAGIC, _digest(self.operation), _digest(self.name), _digest(self.dtype)]
         found += [len(self.shape), 0, *self.shape]
         return torch.tensor(found + [0] * (_HEADER - len(found)), dtype=torch.int64)
@@ -43,8 +45,11 @@ def _digest(text: str) -> int:
 
 
 class Group:
-    """All instances of a program, this one among them, who join at a meeting. Raises poptorch.Error
-    where they do not come, or are of another version."""
+    """All instances of a program, including this one, which join at a meeting.
+
+    Raises:
+        poptorch.Error: Some instances do not come, or have another version.
+    """
 
     def __init__(
         self, here: Instance, meeting: store.Meeting, environ: Mapping[str, str] = os.environ
@@ -59,7 +64,7 @@ class Group:
             if peer.version != VERSION:
                 raise Error(
                     f"[popdist] instance {here.index} is of version {VERSION}, but instance "
-                    f"{index} on {peer.host} of {peer.version}. Start all with one version."
+                    f"{index} on {peer.host} of {peer.version}. Start all with the same version."
                 )
         wait = store.timeout()
         self._wait = fabrics.FOREVER if wait is None else datetime.timedelta(seconds=wait)
@@ -71,16 +76,18 @@ class Group:
             addresses.refuse_strangers(file)  # all are connected
 
     def close(self) -> None:
-        """Leaves. What others still send is lost."""
+        """Leaves the group. Messages that others still send are lost."""
         if self._fabric is not None:
             self._fabric.leave()
         self._gloo = self._store = self._fabric = None
 
     def fabric(self) -> Any:
-        """What the engines of the instances exchange bytes through.
+        """Returns the transport between the engines of the instances.
 
-        Made by all of them when it is first asked for. Raises poptorch.Error where they do not
-        come.
+        The first call makes it; every instance must call this.
+
+        Raises:
+            poptorch.Error: Some instances do not come.
         """
         if self._fabric is None:
             self._fabric = self._while_all_live(
@@ -98,23 +105,23 @@ class Group:
             return presence.while_all_live(call, self.peers, self.here.index, seconds, lost)
         except Error:
             raise
-        except RuntimeError as error:  # of Gloo
+        except RuntimeError as error:  # from Gloo
             raise self._error(what, error) from None
 
     def name_of(self, index: int) -> str:
-        """An instance as messages have it."""
+        """Returns an instance's name for messages."""
         return f"instance {index} on {self.peers[index].host}"
 
     def check_dimensions(self, header: Header) -> None:
-        """Raises poptorch.Error for more than a header has room for."""
+        """Raises poptorch.Error for more dimensions than a header has room for."""
         if len(header.shape) > _MOST_DIMENSIONS:
             raise Error(
                 f"[popdist] {header.operation}{_called(header)} of {len(header.shape)} dimensions: "
-                f"at most {_MOST_DIMENSIONS} are exchanged. Reshape it."
+                f"the limit is {_MOST_DIMENSIONS}. Reshape it."
             )
 
     def send(self, to: int, header: Header, data: torch.Tensor) -> list[tuple[Any, Any]]:
-        """Starts to send; data: bytes, in one piece. `finish` waits for what is given."""
+        """Starts to send contiguous bytes. Returns the pending work, for which `finish` waits."""
         tag = _digest(header.name) & 0x7FFFFFFF
         found = []
         for part in (header.words(), data):
@@ -123,16 +130,22 @@ class Group:
         return found
 
     def finish(self, to: int, header: Header, sent: Sequence[tuple[Any, Any]]) -> None:
-        """Waits until what was sent may be changed."""
+        """Waits until the sent tensors may be changed."""
         for work, _ in sent:
             self._finished(work, to, header)
 
     def receive(
         self, source: int, header: Header, *, free_rows: bool = False
     ) -> tuple[torch.Tensor, tuple[int, ...]]:
-        """The bytes of a message, and its shape. free_rows: whose first dimension may be another.
+        """Returns the bytes of a message, and its shape.
 
-        Raises poptorch.Error that says what was expected, and what came.
+        Args:
+            source: The instance that sends it.
+            header: The expected header.
+            free_rows: Whether the first dimension may differ.
+
+        Raises:
+            poptorch.Error: Another message came; the text names both.
         """
         tag = _digest(header.name) & 0x7FFFFFFF
         words = torch.empty(_HEADER, dtype=torch.int64)
@@ -159,7 +172,7 @@ class Group:
                 text
                 for place, text in enumerate(
                     (
-                        "bytes that are none of ours",
+                        "bytes that popdist did not write",
                         "another operation",
                         "another name or set of instances",
                         "another type of elements",
@@ -173,15 +186,15 @@ class Group:
         raise Error(
             f"[popdist] {self.name_of(self.here.index)} expected {header.operation}"
             f"{_called(header)} of {header.dtype} with shape {list(header.shape)}, but "
-            f"{self.name_of(source)} has {what}. All instances must call the same, with alike "
-            "arguments."
+            f"{self.name_of(source)} has {what}. All instances must call the same function with "
+            "matching arguments."
         )
 
     def _begun(self, does: Any, part: torch.Tensor, peer: int, tag: int, header: Header) -> Any:
         if self._failed is not None or self._gloo is None:
             raise Error(
-                f"[popdist] instances cannot talk any more: {self._failed or 'they have parted'}. "
-                "Start the program again."
+                "[popdist] the instances are no longer connected: "
+                f"{self._failed or 'this one has left'}. Start the program again."
             )
         try:
             return does([part], peer, tag)
@@ -198,7 +211,12 @@ class Group:
         return f"{self.name_of(peer)} for {header.operation}{_called(header)}"
 
     def _error(self, what: str, error: RuntimeError | None) -> Error:
-        """What ended a wait. error: of Gloo; None: somebody is known to have ended."""
+        """Returns the error for the end of a wait.
+
+        Args:
+            what: The awaited event.
+            error: Gloo's error; None: an instance has ended.
+        """
         reason = str(error).partition("\n")[0].rpartition("] ")[2].partition(". ")[0]
         is_closed, is_late = "onnection" in reason, "timed out" in reason.lower()
         look = presence.ended_soon if is_closed else presence.ended
@@ -211,8 +229,7 @@ class Group:
         self._failed = f"{found} ({what})"
         return Error(
             f"[popdist] {self.name_of(self.here.index)} waited for {what}: {found}. See "
-            "what it wrote last; target.hostSyncTimeout of POPLAR_ENGINE_OPTIONS is how long is "
-            "waited."
+            "what it wrote last; target.hostSyncTimeout of POPLAR_ENGINE_OPTIONS sets the timeout."
         )
 
 
@@ -227,13 +244,14 @@ def _bytes(dtype: str, shape: Sequence[int]) -> int:
         size *= extent
     if size > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
         raise Error(
-            f"[popdist] a message of {dtype} with shape {list(shape)} does not fit into this host."
+            f"[popdist] a message of {dtype} with shape {list(shape)} does not fit into the memory "
+            "of this host."
         )
     return size
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of an element: of torch's types by name, of numpy's as `<kind><bytes>`."""
+    """Returns the bytes of an element. dtype: torch's name, or numpy's `<kind><bytes>`."""
     if hasattr(torch, dtype):
         return getattr(torch, dtype).itemsize
     import numpy

@@ -1,7 +1,7 @@
-"""What one process of a program is among its instances, as environment variables say it.
+"""The place of one process among the instances of a program, read from environment variables.
 
-The launcher writes the variables that this module reads: their names are here alone. Importing it
-costs next to nothing.
+The launcher writes the variables that this module reads: their names are defined only here.
+Importing it costs almost nothing.
 """
 
 import json
@@ -20,18 +20,18 @@ OFFSET = "POPDIST_REPLICA_INDEX_OFFSET"
 IPUS = "POPDIST_NUM_IPUS_PER_REPLICA"
 LOCAL_INDEX = "POPDIST_LOCAL_INSTANCE_INDEX"
 UNIFORM = "POPDIST_UNIFORM_REPLICAS_PER_INSTANCE"
-# Ours: where instances meet ("file:<path>", "meeting:<path>", "tcp://<address>:<port>",
-# "agent://<address>:<port>"), the address that this instance listens on, or the network that has
-# it, and whether it runs without devices.
+# This project's variables. STORE: where instances meet ("file:<path>", "meeting:<path>",
+# "tcp://<address>:<port>", "agent://<address>:<port>"). ADDRESS: the address on which this instance
+# listens; SUBNET: the network that has it. OFFLINE: whether it runs without devices.
 STORE = "POPDIST_STORE"
 ADDRESS = "POPDIST_ADDRESS"
 SUBNET = "POPDIST_SUBNET"
 OFFLINE = "POPDIST_OFFLINE_MODE"
 LAUNCHER = "POPDIST_LAUNCHER"
 RESTARTS = "POPDIST_RESTART_COUNT"
-# For tests: this machine counts as several, each with so many instances.
+# For tests: this machine counts as several hosts, each with so many instances.
 PER_HOST = "POPDIST_INSTANCES_PER_HOST"
-# Poplar's: JSON, of which ipuLinkDomainSize is read here.
+# Poplar's variable: JSON, from which this module reads ipuLinkDomainSize.
 TARGET = "POPLAR_TARGET_OPTIONS"
 MOST_LINKED = 64
 # The folder of stand-ins that is at the end of the search path.
@@ -40,9 +40,11 @@ COMPAT = "POPDIST_COMPAT"
 
 @dataclass(frozen=True)
 class Instance:
-    """One of `count` processes; it has the replicas from `offset` on.
+    """One of `count` processes; its replicas start at number `offset`.
 
-    local_index, local_count: its number among the instances of its host, and how many these are.
+    Attributes:
+        local_index: Its number among the instances of its host.
+        local_count: The number of instances on its host.
     """
 
     total_replicas: int = 1
@@ -55,13 +57,13 @@ class Instance:
 
     @property
     def count(self) -> int:
-        """Instances in all. Raises poptorch.Error where they differ in size."""
+        """The number of all instances. Raises poptorch.Error if they differ in size."""
         self._check_uniform()
         return self.total_replicas // self.local_replicas
 
     @property
     def index(self) -> int:
-        """This one's number. Raises poptorch.Error where instances differ in size."""
+        """This instance's number. Raises poptorch.Error if instances differ in size."""
         self._check_uniform()
         return self.offset // self.local_replicas
 
@@ -69,14 +71,14 @@ class Instance:
         even = self.total_replicas % self.local_replicas == self.offset % self.local_replicas == 0
         if not self.uniform or not even:
             raise Error(
-                f"[popdist] instances have no numbers where their replicas differ: {UNIFORM} is "
-                f"{int(self.uniform)}, and this one has {self.local_replicas} of "
-                f"{self.total_replicas} replicas, from {self.offset} on. Start as many replicas in "
-                "each."
+                "[popdist] instances have no numbers if they differ in their number of replicas: "
+                f"{UNIFORM} is {int(self.uniform)}, and this one has {self.local_replicas} of "
+                f"{self.total_replicas} replicas, starting at {self.offset}. Start equally many "
+                "replicas in each instance."
             )
 
     def variables(self) -> dict[str, str]:
-        """What programs read: ours, those of Open MPI and those of torch.distributed."""
+        """Returns the variables for programs: popdist's, Open MPI's and torch.distributed's."""
         return {
             **{TOTAL: str(self.total_replicas), LOCAL: str(self.local_replicas)},
             **{OFFSET: str(self.offset), IPUS: str(self.ipus_per_replica)},
@@ -91,14 +93,15 @@ class Instance:
 
 
 def is_set(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a launcher has started this process."""
+    """Returns whether a launcher has started this process."""
     return bool(environ.get(TOTAL))
 
 
 def this_instance(environ: Mapping[str, str] = os.environ) -> Instance:
-    """What the environment says; without a launcher's, one process with one replica.
+    """Returns the instance that the environment describes; by default one with one replica.
 
-    Raises poptorch.Error for values that cannot be.
+    Raises:
+        poptorch.Error: The values contradict each other.
     """
     if not is_set(environ):
         return Instance()
@@ -122,7 +125,7 @@ def this_instance(environ: Mapping[str, str] = os.environ) -> Instance:
 
 
 def runtime_folder() -> Path:
-    """Where this user's programs keep what they share, as that of poptorch's lock files."""
+    """Returns the folder that this user's programs share, for example for poptorch's locks."""
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     try:
         if os.path.isabs(given) and os.stat(given).st_uid == os.geteuid():
@@ -133,21 +136,26 @@ def runtime_folder() -> Path:
 
 
 def note_of(meeting_file: str, index: int) -> Path:
-    """Where the launcher notes an instance's process, and how it ended, for those that wait for it
-    to come: [pid, text or ""] in JSON."""
+    """Returns the path of the launcher's note on an instance, for instances that wait for it.
+
+    The note holds its process and how it ended, in JSON: [pid, text or ""].
+    """
     return Path(f"{meeting_file}.{index}")
 
 
 def is_offline(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the launcher was told to run without devices."""
+    """Returns whether the program runs with --offline-mode, without devices."""
     return environ.get(OFFLINE) == "1"
 
 
 def link_domain(environ: Mapping[str, str] = os.environ) -> int:
-    """How many IPUs IPU-Links join; GW-Links lead to others.
+    """Returns the number of IPUs in a domain of IPU-Links; GW-Links connect domains.
 
-    MOST_LINKED where nothing is said, or all IPUs that the launcher knows are in one domain: then
-    programs are those of one process. Raises poptorch.Error for a value that cannot be.
+    The result is MOST_LINKED if the variable is not set, or if all IPUs of the launcher are in one
+    domain: programs then equal those of one process.
+
+    Raises:
+        poptorch.Error: The variable has an invalid value.
     """
     given = environ.get(TARGET, "")
     try:

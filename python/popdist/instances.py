@@ -1,57 +1,61 @@
-"""The getters: what the launcher has said of this process."""
+"""The getters for what the launcher has set for this process."""
 
 from popdist.instance import is_set, this_instance
 
 
 def isPopdistEnvSet() -> bool:
-    """Whether poprun has started this process."""
+    """Returns whether poprun has started this process."""
     return is_set()
 
 
 def getInstanceIndex() -> int:
-    """This process's number, from 0. Raises poptorch.Error where instances differ in size."""
+    """Returns this process's number, from 0. Raises poptorch.Error if instances differ in size."""
     return this_instance().index
 
 
 def getNumInstances() -> int:
-    """How many processes there are. Raises poptorch.Error where they differ in size."""
+    """Returns the number of processes. Raises poptorch.Error if they differ in size."""
     return this_instance().count
 
 
 def getNumTotalReplicas() -> int:
-    """Replicas of all instances."""
+    """Returns the number of replicas of all instances."""
     return this_instance().total_replicas
 
 
 def getNumLocalReplicas() -> int:
-    """Replicas of this instance."""
+    """Returns the number of replicas of this instance."""
     return this_instance().local_replicas
 
 
 def getNumIpusPerReplica() -> int:
-    """IPUs of a replica."""
+    """Returns the number of IPUs of a replica."""
     return this_instance().ipus_per_replica
 
 
 def getReplicaIndexOffset() -> int:
-    """The number of this instance's first replica among all."""
+    """Returns the number of this instance's first replica among all replicas."""
     return this_instance().offset
 
 
 def getLocalInstanceIndex() -> int:
-    """This process's number among those of its host."""
+    """Returns this process's number among those of its host."""
     return this_instance().local_index
 
 
 def checkNumIpusPerReplica(n: int) -> bool:
-    """Whether a program's number of IPUs is that of the launcher."""
+    """Returns whether a program's number of IPUs per replica equals the launcher's."""
     return n == this_instance().ipus_per_replica
 
 
 def getDeviceId(ipus_per_replica: int = 0) -> int:
-    """The id of a device that has the IPUs of this instance's replicas: one for each of a host.
+    """Returns the id of a device for this instance's replicas; each instance of a host gets one.
 
-    ipus_per_replica: 0: those of the launcher. Raises poptorch.Error where the pool has too few.
+    Args:
+        ipus_per_replica: The IPUs of a replica; 0: the launcher's number.
+
+    Raises:
+        poptorch.Error: The pool has too few devices.
     """
     from poptorch._impl.devices.ipu_pool import Pool, device_size
     from poptorch_core import Error

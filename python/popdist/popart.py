@@ -7,8 +7,10 @@ from popdist.instance import is_offline, this_instance
 
 
 def configureSessionOptions(options: Any) -> None:
-    """Sets what makes a program run this instance's replicas: how many there are here and in all,
-    and the number of the first."""
+    """Sets the options with which a program runs this instance's replicas.
+
+    These are the local and the total number of replicas, and the number of the first.
+    """
     here = this_instance()
     options.enableReplicatedGraphs = here.local_replicas > 1
     options.replicatedGraphCount = here.local_replicas
@@ -21,9 +23,11 @@ def getDevice(
     ipus_per_replica: int = 0,
     connectionType: popart.DeviceConnectionType = popart.DeviceConnectionType.Always,
 ) -> popart.DeviceInfo:
-    """A device with the IPUs of this instance's replicas.
+    """Returns a device with the IPUs of this instance's replicas.
 
-    ipus_per_replica: 0: the launcher's.
+    Args:
+        ipus_per_replica: The IPUs of a replica; 0: the launcher's number.
+        connectionType: When to attach to the device.
     """
     here = this_instance()
     ipus = here.local_replicas * (ipus_per_replica or here.ipus_per_replica)

@@ -1,4 +1,4 @@
-"""PopTorch's options for an instance, and the rows that are its own."""
+"""PopTorch's options for an instance, and its rows of a batch."""
 
 from typing import Any, NoReturn
 
@@ -27,7 +27,7 @@ def _refused(name: str) -> Any:
 
 
 class DistributedOptions(_Base):
-    """Which instance this is, as the launcher has said."""
+    """The number of this instance, which the launcher sets."""
 
     disable = _refused("Distributed.disable")
     setEnvVarNames = _refused("Distributed.setEnvVarNames")
@@ -42,8 +42,13 @@ class DistributedOptions(_Base):
 class Options(poptorch.Options):
     """poptorch.Options of this instance: its replicas, its number, its device.
 
-    ipus_per_replica: as given to the launcher; None: that. Raises poptorch.Error for another. What
-    the launcher decides cannot be set: RuntimeError.
+    Setting an option that the launcher decides raises RuntimeError.
+
+    Args:
+        ipus_per_replica: The launcher's number; None takes it from the launcher.
+
+    Raises:
+        poptorch.Error: ipus_per_replica differs from the launcher's number.
     """
 
     useIpuId = _refused("useIpuId")
@@ -62,11 +67,17 @@ class Options(poptorch.Options):
 
 
 def local_rows(tensor: torch.Tensor, options: poptorch.Options) -> torch.Tensor:
-    """This instance's rows of a global batch, in which each replica has those that it would have
-    in one process with all of them.
+    """Returns this instance's rows of a global batch.
 
-    tensor: the rows of a step of all N instances, in the order of device iterations, then
-    accumulation, then replicas. Raises poptorch.Error for a number of rows that cannot be shared.
+    Each replica gets the rows that it would get in one process with all replicas.
+
+    Args:
+        tensor: The rows of a step of all N instances, in the order of device iterations, then
+            accumulation, then replicas.
+        options: The options of this instance.
+
+    Raises:
+        poptorch.Error: The rows cannot be divided equally.
     """
     process, count = options.Distributed.processId, options.Distributed.numProcesses
     rows = replica_rows(len(tensor), options, process, count)

@@ -1,4 +1,4 @@
-"""Who of a host's instances is still there, and waits that end when one is not."""
+"""Detects instances of a host that have ended, and ends waits for them."""
 
 import threading
 import time
@@ -10,23 +10,23 @@ from poptorch_core.process_guard import lives
 if TYPE_CHECKING:
     from popdist.store import Peer
 
-_POLL = 0.02  # s between looks
-_SECONDS_OF_ENDING = 0.4  # for what others sent last to come
+_POLL = 0.02  # s between checks
+_SECONDS_OF_ENDING = 0.4  # for the last messages of others to arrive
 
 
 def ended(peers: "Sequence[Peer]", here: int) -> dict[int, str]:
-    """By instance, of the host of `here`: that it has ended."""
+    """Returns the instances on the host of `here` that have ended, with a text for each."""
     return _found(peers, here, lambda peer: "" if lives(peer.process) else "has ended")
 
 
 def stopped(peers: "Sequence[Peer]", here: int) -> dict[int, str]:
-    """By instance, of the host of `here`: that it is stopped. It may be continued."""
+    """Returns the stopped instances on the host of `here`, with a text for each."""
     text = "is stopped (kill -CONT continues it)"
     return _found(peers, here, lambda peer: text if is_stopped(peer.process.pid) else "")
 
 
 def ended_soon(peers: "Sequence[Peer]", here: int) -> dict[int, str]:
-    """The same as `ended`: a process that ends closes its connections a moment before."""
+    """Like `ended`, but waits a moment: an ending process closes its connections first."""
     until = time.monotonic() + _SECONDS_OF_ENDING
     while not (found := ended(peers, here)) and time.monotonic() < until:
         time.sleep(_POLL)
@@ -40,10 +40,17 @@ def while_all_live(
     seconds: float,
     lost: Callable[[bool], Exception],
 ) -> Any:
-    """What `call` returns or raises; `lost(is_late)` is raised when an instance has ended before it
-    did, or after that many seconds.
+    """Runs `call` in a thread, and returns or raises its result.
 
-    call: waits for the others where nothing tells it of ends. It is then left to itself.
+    Args:
+        call: Waits for the others, without noticing ends. Its thread is abandoned after an error.
+        peers: All instances.
+        here: This instance's number.
+        seconds: The timeout.
+        lost: Makes the error for an ended instance (False) or the timeout (True).
+
+    Raises:
+        Exception: `lost(is_late)`, if an instance ends before `call` does, or after the timeout.
     """
     outcome: list[tuple[Any, BaseException | None]] = []
 
@@ -81,7 +88,7 @@ def _found(peers: "Sequence[Peer]", here: int, how: "Callable[[Peer], str]") -> 
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process of this host is."""
+    """Returns whether a process of this host is stopped."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] in ("T", "t")

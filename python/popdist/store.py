@@ -1,7 +1,7 @@
-"""Where instances meet: a store of torch.distributed that listens nowhere but where it is told to.
+"""The store in which instances meet: torch.distributed's, listening on the given address only.
 
-torch's own store listens on every address. So the socket is bound here, or on one host there is
-none: a file will do.
+torch's own store listens on every address. So the socket is bound here. On one host a file replaces
+it.
 """
 
 import atexit
@@ -23,13 +23,13 @@ from poptorch_core.process_guard import Process, lives, this_process
 from poptorch_core.variables import json_object, whole_number
 from torch._C._distributed_c10d import FileStore, PrefixStore, TCPStore
 
-_POLL = 0.01  # s between looks for who has come
+_POLL = 0.01  # s between checks for instances that have come
 _SHORT = datetime.timedelta(seconds=20)
-_LONG = datetime.timedelta(days=3650)  # who waits has a deadline of his own
+_LONG = datetime.timedelta(days=3650)  # waiting code has a separate deadline
 
 
 class Peer(NamedTuple):
-    """An instance as the others know it. memory: equal in those that can share some."""
+    """An instance as the others know it. memory: equal in instances that can share memory."""
 
     host: str
     process: Process
@@ -38,8 +38,10 @@ class Peer(NamedTuple):
 
 
 def timeout() -> float | None:
-    """Seconds that instances wait for each other: `target.hostSyncTimeout` of
-    POPLAR_ENGINE_OPTIONS, 300 without; None: for ever."""
+    """Returns the seconds for which instances wait for each other; None: for ever.
+
+    The value is `target.hostSyncTimeout` of POPLAR_ENGINE_OPTIONS, by default 300.
+    """
     name = "target.hostSyncTimeout"
     given = json_object("POPLAR_ENGINE_OPTIONS", {name: "300"}).get(name, 300)
     try:
@@ -49,26 +51,31 @@ def timeout() -> float | None:
     except (ValueError, TypeError):
         raise Error(
             f"[environment] {name} of POPLAR_ENGINE_OPTIONS is {given!r}. Set it to a number of "
-            "seconds (0: for ever), or leave it out."
+            "seconds (0: no timeout), or leave it out."
         ) from None
     return seconds or None
 
 
 class Meeting(NamedTuple):
-    """The store, the address that this instance listens on, and, of the instance that serves the
-    store, the file descriptor that it does so at."""
+    """The place where instances meet.
+
+    Attributes:
+        store: The store.
+        address: The address on which this instance listens.
+        file: The listening file descriptor, in the instance that serves the store.
+    """
 
     store: Any
     address: str
     file: int | None = None
 
     def named(self, name: str) -> "Meeting":
-        """The same for entries of a name, apart from others'."""
+        """Returns the same with a prefix that separates its entries from others."""
         return self._replace(store=PrefixStore(name, self.store))
 
 
 def connect(here: Instance, environ: Mapping[str, str] = os.environ) -> Meeting:
-    """Raises poptorch.Error."""
+    """Connects to the store that the environment names. Raises poptorch.Error."""
     place = environ.get(names.STORE) or _place_by_address(environ)
     kind, _, where = place.partition(":")
     prefix = f"popdist/{environ.get(names.RESTARTS, '0')}"
@@ -94,7 +101,7 @@ def connect(here: Instance, environ: Mapping[str, str] = os.environ) -> Meeting:
         timeout=_SHORT if wait is None else datetime.timedelta(seconds=wait),
         wait_for_workers=False,
         master_listen_fd=file,
-        # The other server reads sizes that strangers send as they come.
+        # The server without libuv trusts sizes that strangers send.
         use_libuv=True,
     )
     store.set_timeout(_LONG)
@@ -102,8 +109,11 @@ def connect(here: Instance, environ: Mapping[str, str] = os.environ) -> Meeting:
 
 
 def _meeting(path: Path, here: Instance) -> str:
-    """A new file of instances that nobody has given one. Instance 0 names it in another; what is
-    left of earlier runs names processes that are no more."""
+    """Returns a new store file for instances without a launcher's.
+
+    Instance 0 writes the file's name into `path`. Files of earlier runs name processes that have
+    ended.
+    """
     if here.index == 0:
         _remove_left(path.parent)
         process = this_process()
@@ -124,13 +134,13 @@ def _meeting(path: Path, here: Instance) -> str:
         time.sleep(_POLL)
     raise Error(
         f"[popdist] instance {here.index} waited {wait:g} s for instance 0 to call popdist.init(), "
-        f"which then writes {path}. See what became of it. Instances whose program numbers them "
-        "must be children of one process, or all have MASTER_ADDR and MASTER_PORT."
+        f"which writes {path}. See its output. Instances that their program numbers must be "
+        "children of one process, or all have MASTER_ADDR and MASTER_PORT."
     )
 
 
 def _remove_left(folder: Path) -> None:
-    """Meetings of processes that were killed."""
+    """Removes the files of processes that were killed."""
     for path in folder.glob("popdist-*"):
         with contextlib.suppress(OSError, ValueError, TypeError):
             pid, started = json.loads(path.read_text())
@@ -143,7 +153,7 @@ def _place_by_address(environ: Mapping[str, str]) -> str:
     address, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT")
     if not address or not port:
         raise Error(
-            "[popdist] there are several instances, but nothing says where they meet: "
+            "[popdist] there are several instances, but no variable says where they meet: "
             f"{names.STORE} is not set, nor are MASTER_ADDR and MASTER_PORT. Start the program "
             "with poprun, or with python -m popdist under another launcher."
         )
@@ -183,8 +193,12 @@ def _own_address(host: str, port: int, environ: Mapping[str, str]) -> str:
 def meet(
     store: Any, here: Instance, version: str, environ: Mapping[str, str] = os.environ
 ) -> list[Peer]:
-    """Waits for all and gives who they are. Raises poptorch.Error that names the missing, at once
-    where the launcher has noted their end."""
+    """Waits for all instances and returns them.
+
+    Raises:
+        poptorch.Error: Some do not come; the text names them. It is raised at once if the launcher
+            has noted their end.
+    """
     own = [socket.gethostname(), *this_process(), version, _memory(here)]
     store.set(f"here/{here.index}", json.dumps(own))
     wait = timeout()
@@ -206,8 +220,8 @@ def meet(
             ]
             raise Error(
                 f"[popdist] instance {here.index} on {own[0]} waited {wait:g} s for "
-                f"{', '.join(late)} to call popdist.init(). See what became of them; "
-                "target.hostSyncTimeout of POPLAR_ENGINE_OPTIONS is how long it waits."
+                f"{', '.join(late)} to call popdist.init(). See their output; "
+                "target.hostSyncTimeout of POPLAR_ENGINE_OPTIONS sets the timeout."
             )
         if missing:
             time.sleep(_POLL)
@@ -215,8 +229,10 @@ def meet(
 
 
 def _memory(here: Instance) -> str:
-    """What instances have in common that see the same memory and the same processes: names of hosts
-    are not unique, and containers of one host have not all."""
+    """Returns a text that is equal in instances with the same memory and the same processes.
+
+    Host names are not unique, and the containers of one host need not share memory and processes.
+    """
     booted = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     found = [booted, os.stat("/dev/shm").st_dev, os.stat("/proc/self/ns/pid").st_ino, os.geteuid()]
     if each := whole_number(os.environ, names.PER_HOST, 0, least=1):
@@ -225,8 +241,10 @@ def _memory(here: Instance) -> str:
 
 
 def _noted(index: int, environ: Mapping[str, str]) -> tuple[int, str]:
-    """What the launcher has noted of an instance: its process, and how that ended ("": it has not,
-    or nothing is noted)."""
+    """Returns the launcher's note on an instance: its process, and how that ended.
+
+    The text is "" if it has not ended, or if there is no note.
+    """
     kind, _, where = environ.get(names.STORE, "").partition(":")
     if kind != "file":
         return 0, ""
@@ -243,6 +261,6 @@ def _peer(text: bytes, index: int) -> Peer:
         return Peer(str(host), Process(int(pid), int(started)), str(version), str(memory))
     except (ValueError, TypeError):
         raise Error(
-            f"[popdist] what instance {index} says of itself cannot be read: {text[:80]!r}. Start "
-            "all instances with one version."
+            f"[popdist] the entry of instance {index} in the store cannot be read: {text[:80]!r}. "
+            "Start all instances with the same version."
         ) from None

@@ -1,8 +1,8 @@
-"""There is no TensorFlow here: importing this says so."""
+"""TensorFlow is not supported: importing this module raises DependencyError."""
 
 from poptorch_core.errors import DependencyError
 
 raise DependencyError(
-    "[popdist] popdist.tensorflow is not offered: programs are PopTorch's or PopXL's. Use "
-    "popdist.poptorch, or popdist.popart."
+    "[popdist] popdist.tensorflow is not offered: TensorFlow is not supported. Use "
+    "popdist.poptorch or popdist.popart."
 )

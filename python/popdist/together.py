@@ -1,4 +1,4 @@
-"""What instances do together, and the life of what joins them."""
+"""Joint operations of the instances, and the lifetime of their connection."""
 
 import atexit
 import contextvars
@@ -19,9 +19,9 @@ _Result = TypeVar("_Result")
 _lock = threading.RLock()
 _group: "Group | None" = None
 _initialized = False
-# Where instances meet stays: who joins again may be there before others have left.
+# The meeting is kept: an instance may join again before others have left.
 _meeting: "Meeting | None" = None
-_joined = 0  # how often this process has joined the others; theirs are alike
+_joined = 0  # how often this process has joined the others; equal in all instances
 _adopted: tuple[Instance, Mapping[str, str]] | None = None
 _members: contextvars.ContextVar[tuple[int, ...] | None] = contextvars.ContextVar(
     "popdist_members", default=None
@@ -29,16 +29,17 @@ _members: contextvars.ContextVar[tuple[int, ...] | None] = contextvars.ContextVa
 
 
 def init() -> None:
-    """Joins the instances; every one calls it. Called again, it does nothing.
+    """Joins the instances; every instance calls it. A second call has no effect.
 
-    Raises poptorch.Error that names the instances that do not come.
+    Raises:
+        poptorch.Error: Some instances do not come; the message names them.
     """
     initializeBackend()
     registerDefaultBackend()
 
 
 def initializeBackend() -> None:
-    """The first step of init(): looks at the environment."""
+    """Does the first step of init(): reads the environment."""
     global _initialized
     with _lock:
         count = this_instance().count
@@ -50,26 +51,25 @@ def initializeBackend() -> None:
 
 
 def registerDefaultBackend() -> None:
-    """The second step of init(): meets the others."""
+    """Does the second step of init(): connects to the other instances."""
     group()
 
 
 def registerBackend(path: str) -> None:
-    """Refused: a foreign backend is native code for another library."""
+    """Raises poptorch.Error: a foreign backend is native code for another library."""
     raise Error(
         f"[popdist] the backend {path!r} cannot be used: backends of the SDK are libraries for "
-        "its own engine, and instances are joined by torch.distributed here. Call "
-        "popdist.init()."
+        "the SDK's engine, and torch.distributed joins the instances here. Call popdist.init()."
     )
 
 
 def isBackendInitialized() -> bool:
-    """Whether init() was called, and finalizeBackend() was not."""
+    """Returns whether init() was called, and finalizeBackend() was not."""
     return _initialized
 
 
 def finalizeBackend() -> None:
-    """Leaves the others; init() joins them again. Done at the program's end as well."""
+    """Disconnects from the others; init() joins them again. Runs also at the program's end."""
     global _adopted, _group, _initialized
     with _lock:
         left, _group, _adopted = _group, None, None
@@ -79,7 +79,7 @@ def finalizeBackend() -> None:
 
 
 def group() -> "Group | None":
-    """What joins the instances, made when it is first asked for; None for a single one."""
+    """Returns the group of all instances, which the first call makes; None for a single one."""
     global _adopted, _group, _initialized, _joined, _meeting
     with _lock:
         if _group is None and here().count > 1:
@@ -102,8 +102,16 @@ def group() -> "Group | None":
 
 
 def adopt(index: int, count: int, replicas: int) -> None:
-    """Takes this process for one of `count` with so many replicas each, as its program says, where
-    no launcher of popdist has started it. Raises poptorch.Error where it cannot meet the others."""
+    """Makes this process one of `count` instances, if popdist's launcher has not started it.
+
+    Args:
+        index: The number of this instance, according to its program.
+        count: The number of instances.
+        replicas: The replicas of each instance.
+
+    Raises:
+        poptorch.Error: It cannot meet the others.
+    """
     global _adopted
     with _lock:
         if _adopted is None and not is_set():
@@ -113,18 +121,18 @@ def adopt(index: int, count: int, replicas: int) -> None:
 
 
 def here() -> Instance:
-    """What this process is: as its launcher says, or as it was adopted."""
+    """Returns this process's instance, from its launcher or from adopt()."""
     return this_instance() if _adopted is None else _adopted[0]
 
 
 def members() -> tuple[int, ...]:
-    """The instances that collectives concern now: all, or those of execute_on_instances."""
+    """Returns the instances that take part in collectives: all, or execute_on_instances' set."""
     inside = _members.get()
     return tuple(range(here().count)) if inside is None else inside
 
 
 def joined() -> dict[str, Any]:
-    """What the compiler is told of what joins several instances. Waits for the others."""
+    """Returns the compiler's arguments for several instances. Blocks until all have called it."""
     from popdist import store
 
     found = group()
@@ -135,17 +143,25 @@ def joined() -> dict[str, Any]:
 def execute_on_instances(
     instances: Collection[int], func: Callable[..., _Result], *args: Any, **kwargs: Any
 ) -> _Result | None:
-    """The instances of a set run `func` and get its result; the others go on with None.
+    """Runs `func` on the instances of a set, and returns its result; the others get None at once.
 
-    Within it, barriers and collectives concern that set alone. Raises ValueError for numbers that
-    no instance (of the set around it) has.
+    Inside `func`, barriers and collectives concern only that set.
+
+    Args:
+        instances: The numbers of the instances.
+        func: The function.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+
+    Raises:
+        ValueError: A number is not that of an instance (of the surrounding set).
     """
     around = members()
     wanted = tuple(sorted(set(instances)))
     if not wanted or not set(wanted) <= set(around):
         raise ValueError(
-            f"[popdist] execute_on_instances({set(instances)}, ...): instances are {list(around)}. "
-            "Name some of them."
+            f"[popdist] execute_on_instances({set(instances)}, ...): the instances are "
+            f"{list(around)}. Name some of them."
         )
     if here().index not in wanted:
         return None

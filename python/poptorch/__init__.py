@@ -5,7 +5,7 @@ import os as _os
 
 _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
 
-# First, so that a wrong installation ends in one clear error.
+# These come first, so that a wrong installation ends in one clear error.
 from poptorch import _logging as _logging, _native as _native, _versions as _versions
 
 _logging.set_up()
@@ -83,24 +83,39 @@ __version__ = _versions.VERSION
 
 
 def print(m: object) -> None:
-    """Prints anything; a module as module_repr() shows it."""
+    """Prints an object.
+
+    Args:
+        m: Any object. A module is printed as module_repr() shows it.
+    """
     _builtins.print(module_repr(m) if isinstance(m, _torch.nn.Module) else m)
 
 
 def createPoptorchError(msg: str) -> Error:
-    """The error that PopTorch's Python layer raises."""
+    """Returns a poptorch.Error, as PopTorch's Python layer raises it.
+
+    Args:
+        msg: The text of the error.
+
+    Returns:
+        The error. It is not raised.
+    """
     return Error(msg)
 
 
 def setLogLevel(level: str | int) -> None:
-    """Sets the level of both layers: TRACE, DEBUG, INFO, WARN, ERR, OFF, or 0, 1, 2, 3, 4, 6.
+    """Sets the log level of the Python layer and of the core.
 
-    Raises ValueError for others.
+    Args:
+        level: TRACE, DEBUG, INFO, WARN, ERR or OFF, or their numbers 0, 1, 2, 3, 4 and 6.
+
+    Raises:
+        ValueError: The level is not one of these.
     """
     _native.set_log_level(_logging.set_level(level))
 
 
-# What programs look for in poptorch._impl. Its modules are above it, so that it cannot import them.
+# Programs look for these names in poptorch._impl, which cannot import the modules above it.
 for _name, _function in {
     "isDispatchTracing": _native.is_tracing,
     "isRunningOnIpu": ops.isRunningOnIpu,
@@ -114,7 +129,7 @@ for _name, _function in {
 _moved.install()
 _environment.check()
 
-# Public names are shown and pickled by the path by which users import them.
+# Public names are shown and pickled under the path by which users import them.
 for _name, _value in list(vars().items()):
     if not _name.startswith("_") and str(getattr(_value, "__module__", "")).startswith("poptorch."):
         _value.__module__ = __name__

@@ -1,4 +1,4 @@
-"""python -m poptorch: the cache of executables, files of executables, and reports."""
+"""Inspects the executable cache and files of executables, and writes reports."""
 
 import argparse
 import sys
@@ -8,32 +8,43 @@ from poptorch_core import Error
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit status: 0, 1 where a file is damaged, 2 where nothing could be done."""
+    """Runs the command that the arguments name.
+
+    Args:
+        arguments: The command line without the program's name. None: that of the process.
+
+    Returns:
+        The exit status: 0 for success, 1 if a file is damaged, 2 if nothing could be done.
+    """
     parser = argparse.ArgumentParser(prog="python -m poptorch", description=__doc__)
     topics = parser.add_subparsers(required=True, metavar="cache|file|report")
 
     cache = topics.add_parser("cache", help="the executables that enableExecutableCaching keeps")
     actions = cache.add_subparsers(required=True, metavar="list|verify|prune")
     for name, work, text in (
-        ("list", cache_command.list_entries, "a line for each entry, last used first"),
-        ("verify", cache_command.verify, "reads every entry; says which are damaged"),
-        ("prune", cache_command.prune, "removes entries, the least recently used first"),
+        (
+            "list",
+            cache_command.list_entries,
+            "list the entries, the most recently used first",
+        ),
+        ("verify", cache_command.verify, "read every entry, and list the damaged ones"),
+        ("prune", cache_command.prune, "remove entries, the least recently used first"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("folder", nargs="?", help="default: POPTORCH_CACHE_DIR")
         action.set_defaults(run=work)
         if name == "prune":
             action.add_argument("--unused-days", type=float, metavar="N",
-                                help="those that were not used for N days")  # fmt: skip
+                                help="remove entries that were not used for N days")  # fmt: skip
             action.add_argument("--to-mib", type=float, metavar="N",
-                                help="until the rest takes no more than N MiB")  # fmt: skip
+                                help="remove entries until N MiB or less are left")  # fmt: skip
 
-    file = topics.add_parser("file", help="what save() and compileAndExport() write")
+    file = topics.add_parser("file", help="a file that save() or compileAndExport() has written")
     actions = file.add_subparsers(required=True, metavar="show|program|weights")
     for name, work, text in (
-        ("show", file_command.show, "sections, and the tensors of the state"),
-        ("program", file_command.program, "the program's text"),
-        ("weights", file_command.weights, "writes the state as a file of safetensors"),
+        ("show", file_command.show, "print the sections, and the tensors of the state"),
+        ("program", file_command.program, "print the text of the program"),
+        ("weights", file_command.weights, "write the state as a safetensors file"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("file")
@@ -41,10 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
         if name == "weights":
             action.add_argument("to")
 
-    text = "writes what a model's IPUs hold and do as report.html, with its data beside it"
+    text = "write report.html, which shows what a model's IPUs hold and do, with its data beside it"
     report = topics.add_parser("report", help=text, description=text)
-    report.add_argument("place", help="folder of a report, or file of an executable")
-    report.add_argument("--to", default=".", metavar="FOLDER", help="default: the current one")
+    report.add_argument("place", help="the folder of a report, or the file of an executable")
+    report.add_argument("--to", default=".", metavar="FOLDER", help="default: the current folder")
     report.add_argument("--compare", metavar="PLACE", help="another report or executable")
     report.set_defaults(run=report_command.make)
 

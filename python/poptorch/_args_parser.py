@@ -1,4 +1,7 @@
-"""By this path programs bind the arguments of a call to the parameters of a model's forward."""
+"""Binds the arguments of a call to the parameters of a model's forward.
+
+Programs import these classes by this path.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,13 +11,13 @@ from poptorch._impl.wrapper.call_arguments import Arguments, Signature
 
 
 class Args:
-    """A call's arguments, those that it leaves out with their defaults."""
+    """The arguments of a call. Arguments that the call leaves out have their defaults."""
 
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
 
     def asTuple(self) -> tuple:
-        """The values in the order of forward's parameters."""
+        """Returns the values in the order of forward's parameters."""
         positional, keyword = self._arguments.rebuild(iter(self._arguments.tensors))
         return (*positional, *keyword.values())
 
@@ -28,7 +31,11 @@ class Args:
 
 
 class ArgsParser:
-    """Binds calls of a model, or of a function."""
+    """Binds calls of a model or a function.
+
+    Args:
+        model: A module, whose forward is called, or a function.
+    """
 
     def __init__(self, model: torch.nn.Module | Callable[..., Any]) -> None:
         self._signature = Signature(model.forward if isinstance(model, torch.nn.Module) else model)
@@ -40,5 +47,17 @@ class ArgsParser:
         return [p.name for p in (*signature.positional, *signature.keyword_only)]
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Args:
-        """Raises AssertionError for too many or unknown arguments, poptorch.Error for missing."""
+        """Binds the arguments of a call.
+
+        Args:
+            args: The positional arguments.
+            kwargs: The keyword arguments.
+
+        Returns:
+            The arguments in the order of the parameters.
+
+        Raises:
+            AssertionError: There are too many arguments, or unknown ones.
+            poptorch.Error: An argument is missing.
+        """
         return Args(self._signature.bind(tuple(args), dict(kwargs)))

@@ -1,7 +1,7 @@
 """The loggers of the Python layer: `poptorch`, and below it `poptorch.compile` and others.
 
-A default handler writes PopTorch's lines, `[HH:MM:SS.mmm] [poptorch::python] [level] text`. Level
-and destination come from POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST; the core reads the same.
+The default handler writes lines as PopTorch does: `[HH:MM:SS.mmm] [poptorch::python] [level] text`.
+POPTORCH_LOG_LEVEL and POPTORCH_LOG_DEST set the level and the destination, also for the core.
 """
 
 import faulthandler
@@ -13,7 +13,7 @@ from subprocess import CalledProcessError
 import poptorch_core
 
 TRACE = 5  # a level of Python's logging
-# name: (number of setLogLevel, level of Python's logging). The hidden ones are not advertised.
+# Maps a name to (number in setLogLevel, level of Python's logging). Error texts omit hidden names.
 LEVELS = {
     "TRACE_ALL": (-1, 1),
     "TRACE": (0, TRACE),
@@ -31,9 +31,9 @@ COLOURS = {"warning": "\033[33m", "error": "\033[31m"}
 DEFAULT_REPEATS = 4  # Options.maxRepeatLogs
 
 logger = logging.getLogger("poptorch")
-# PopTorch's name of the same logger.
+# The same logger is also known under PopTorch's name.
 logging.root.manager.loggerDict["poptorch::python"] = logger
-# By package of poptorch._impl, or public module: the last part of the logger's name.
+# Maps a package of poptorch._impl, or a public module, to the last part of its logger's name.
 _TOPICS = {
     "wrapper": "compile",
     "optim": "optimisers",
@@ -43,13 +43,13 @@ _TOPICS = {
 
 
 def logger_of(module: str) -> logging.Logger:
-    """Returns the logger of a module: `poptorch.data` of poptorch._impl.data.epochs."""
+    """Returns the logger of a module, such as `poptorch.data` for poptorch._impl.data.epochs."""
     package = module.removeprefix("poptorch._impl.").removeprefix("poptorch.").partition(".")[0]
     return logger.getChild(_TOPICS.get(package, package))
 
 
 class _Formatter(logging.Formatter):
-    """Formats PopTorch's lines: lower-case levels, milliseconds, colours on a terminal only."""
+    """Formats lines as PopTorch does: lower-case levels, milliseconds, colours on a terminal."""
 
     def __init__(self, coloured: bool) -> None:
         super().__init__(
@@ -69,14 +69,14 @@ class _Formatter(logging.Formatter):
 
 
 class _RepeatFilter(logging.Filter):
-    """Lets a text through `limit` times (None: always); the last time says that it is the last."""
+    """Lets a text pass `limit` times (None: always). The last time, the text says so."""
 
     def __init__(self) -> None:
         super().__init__()
         self.restart(DEFAULT_REPEATS)
 
     def restart(self, limit: int | None) -> None:
-        """Counts anew."""
+        """Sets the limit, and counts again from 0."""
         self.limit = limit
         self._seen: dict[tuple[int, str], int] = {}
 
@@ -95,21 +95,21 @@ _repeats = _RepeatFilter()
 
 
 def set_repeat_limit(limit: int | None) -> None:
-    """How often one text is logged from now on; None: without limit. Counts start anew."""
+    """Sets how often one text is logged; None: without limit. Counts start again from 0."""
     _repeats.restart(limit)
 
 
 def _writes_to_console(handler: logging.Handler) -> bool:
-    """Whether a program's handler shows records on the terminal, as Rich's do by their console."""
+    """Returns whether a program's handler writes to the terminal, such as Rich's with a console."""
     stream = getattr(handler, "stream", None)
     consoles = (sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__)
     return hasattr(handler, "console") or (stream is not None and stream in consoles)
 
 
 class _Handler(logging.StreamHandler):
-    """Writes to whatever sys.stderr (or sys.stdout) is at the time, so that it can be captured.
+    """Writes to the current sys.stderr or sys.stdout, so that programs can capture the output.
 
-    Writes nothing while the root logger, to which records propagate, writes to the console itself.
+    Writes nothing while records propagate to the root logger and that one writes to the console.
     """
 
     def __init__(self, name: str) -> None:
@@ -117,11 +117,11 @@ class _Handler(logging.StreamHandler):
         logging.Handler.__init__(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        from poptorch_core import _core  # which _native has found to be loadable
+        from poptorch_core import _core  # _native has checked that it loads
 
         if logger.propagate and any(map(_writes_to_console, logging.root.handlers)):
             return
-        # Not into the line of the progress bar.
+        # A record must not continue the line of the progress bar.
         if self.stream_name == "stderr" and _core.end_open_line():
             self.stream.write("\n")
         super().emit(record)
@@ -148,9 +148,10 @@ def _make_handler(destination: str) -> logging.Handler:
 
 
 def level_name(level: str | int) -> str:
-    """Checks a level as setLogLevel takes it and gives its name.
+    """Checks a level as setLogLevel takes it, and returns its name.
 
-    Raises ValueError for unknown names and numbers.
+    Raises:
+        ValueError: The name or number is unknown.
     """
     if isinstance(level, str):
         if level.upper() not in LEVELS:
@@ -165,16 +166,20 @@ def level_name(level: str | int) -> str:
 
 
 def set_level(level: str | int) -> int:
-    """Sets the Python layer's level; gives the number that the core takes."""
+    """Sets the level of the Python layer, and returns the number that the core takes."""
     number, python_level = LEVELS[level_name(level)]
     logger.setLevel(python_level)
     return number
 
 
 def setPopartLogLevel(level: str) -> None:
-    """Sets the level of what the compiler says of itself, apart from setLogLevel.
+    """Sets the level of the compiler's own log, which setLogLevel does not change.
 
-    Raises ValueError for what is no level.
+    Args:
+        level: The name of a level, as for setLogLevel.
+
+    Raises:
+        ValueError: The name is unknown.
     """
     from poptorch import _native  # which imports this module
 
@@ -182,8 +187,8 @@ def setPopartLogLevel(level: str) -> None:
 
 
 def set_up() -> None:
-    """Adds the handler and follows the environment. A bad level is an error at import."""
-    from poptorch_core import _core  # which _native has found to be loadable
+    """Adds the handler, and applies the environment's settings. A wrong level is an error."""
+    from poptorch_core import _core  # _native has checked that it loads
 
     for number, python_level in LEVELS.values():
         if number <= 0:
@@ -200,8 +205,9 @@ def set_up() -> None:
 
 
 def enable_crash_logs() -> None:
-    """Logs uncaught exceptions, and prints the stacks of threads when a signal such as SIGSEGV ends
-    the process. A hook or handler of the program's own is kept.
+    """Logs uncaught exceptions, and prints the threads' stacks when a signal ends the process.
+
+    Such a signal is SIGSEGV. A hook or handler that the program has set stays in place.
     """
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = log_uncaught
@@ -210,7 +216,7 @@ def enable_crash_logs() -> None:
 
 
 def log_uncaught(kind, value, traceback_) -> None:
-    """An excepthook: logs the traceback, and what a failed child process wrote on stderr."""
+    """Logs a traceback, and the stderr of a failed child process. Serves as sys.excepthook."""
     if issubclass(kind, KeyboardInterrupt) or not logger.isEnabledFor(logging.ERROR):
         sys.__excepthook__(kind, value, traceback_)
         return

@@ -1,6 +1,6 @@
 """The functions of the native module that several packages call.
 
-Importing it checks torch and oneDNN first, so that a wrong installation ends in one clear error.
+Importing this module first checks torch and oneDNN. A wrong installation ends in one clear error.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from poptorch import _versions
 from poptorch_core import DependencyError, Error
 
 if TYPE_CHECKING:
-    from poptorch_core._torch import Executable as Executable  # else below, once it is checked
+    from poptorch_core._torch import Executable as Executable  # at run time below, after the checks
 
 
 def _check_torch() -> None:
@@ -26,7 +26,7 @@ def _check_torch() -> None:
 
 def _import_torch_module():
     try:
-        from poptorch_core import _core as _core, _torch  # _core, the first, checks the processor
+        from poptorch_core import _core as _core, _torch  # importing _core checks the processor
     except ImportError as error:
         text = str(error)
         if text.startswith("[kernels]"):
@@ -37,7 +37,7 @@ def _import_torch_module():
                 f"found: {text}. Run: pip install onednn-cpu-gomp=={_versions.ONEDNN}"
             ) from error
         raise DependencyError(
-            f"[import] PopTorch's native module cannot be loaded: {text}. Install PopTorch anew "
+            f"[import] PopTorch's native module cannot be loaded: {text}. Reinstall PopTorch "
             "in this environment: pip install --force-reinstall --no-deps poptorch"
         ) from error
     return _torch
@@ -48,7 +48,7 @@ _torch = _import_torch_module()
 if not TYPE_CHECKING:
     Executable = _torch.Executable
 
-# Of poptorch.distributed: a group is its size and stride.
+# poptorch.distributed calls these functions; they take a group as its size and stride.
 all_gather = _torch.all_gather
 all_reduce = _torch.all_reduce
 all_to_all = _torch.all_to_all
@@ -58,34 +58,34 @@ reduce_scatter = _torch.reduce_scatter
 
 
 def is_tracing() -> bool:
-    """True while the wrapped model is traced."""
+    """Returns True while the wrapped model is traced."""
     return _torch.is_tracing()
 
 
 def is_traced(tensor: torch.Tensor) -> bool:
-    """Whether it stands for a value of a trace: it has no data."""
+    """Returns whether the tensor is a proxy for a value of the trace, without data."""
     return _torch.is_traced(tensor)
 
 
 def call_untraced(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function on tensors of the host, whatever is traced meanwhile."""
+    """Calls a function on host tensors, outside of any running trace."""
     return _torch.call_untraced(function, *arguments)
 
 
 def freeze(tensors: list[torch.Tensor]) -> None:
-    """Of the running trace: these are constants, though they are of the host."""
+    """Makes host tensors constants of the running trace."""
     _torch.freeze(tensors)
 
 
 def run_custom_op(
     inputs: list[torch.Tensor], name: str, domain: str, version: int, attributes: str
 ) -> list[torch.Tensor]:
-    """A custom op on tensors of the host."""
+    """Runs a custom op on host tensors."""
     return _torch.run_custom_op(inputs, name, domain, version, attributes)
 
 
 def call_own(name: str, *arguments: Any) -> Any:
-    """An op of torch.ops.poptorch. On the host, too, what it refuses is a poptorch.Error."""
+    """Calls an op of torch.ops.poptorch. Its errors are poptorch.Error, also on the host."""
     try:
         return getattr(torch.ops.poptorch, name)(*arguments)
     except RuntimeError as error:
@@ -95,12 +95,12 @@ def call_own(name: str, *arguments: Any) -> Any:
 
 
 def is_training() -> bool:
-    """True while a model for training is traced."""
+    """Returns True while a model for training is traced."""
     return _torch.is_training()
 
 
 def push_scope(name: str) -> None:
-    """Of the running trace, if there is one: ops belong to module path `name` until pop_scope."""
+    """Puts the ops of the running trace, if any, under the module path `name` until pop_scope."""
     _torch.push_scope(name)
 
 
@@ -110,39 +110,54 @@ def pop_scope() -> None:
 
 
 def set_labels(labels: str) -> str:
-    """Of the running trace, if there is one: ops are labelled so; gives how they were before.
+    """Labels the following ops of the running trace, if there is one.
 
-    labels: a JSON object of strings, or nothing.
+    Args:
+        labels: A JSON object of strings, or an empty string.
+
+    Returns:
+        The previous labels.
     """
     return _torch.set_labels(labels)
 
 
 def begin_multi_conv() -> None:
-    """Of the running trace: convolutions that follow are one op, until end_multi_conv."""
+    """Joins the following convolutions of the running trace into one op until end_multi_conv."""
     _torch.begin_multi_conv()
 
 
 def end_multi_conv(serial: bool, values: list[tuple[str, list[str]]]) -> None:
-    """values: advice for hardware, a text for each convolution or one for all."""
+    """Ends the MultiConv.
+
+    Args:
+        serial: Whether the convolutions run one after another.
+        values: Hints for hardware by name: a text for each convolution, or one text for all.
+    """
     _torch.end_multi_conv(serial, values)
 
 
 def abandon_multi_conv() -> None:
-    """Ends it as if it had not begun."""
+    """Discards the MultiConv that was begun; its convolutions stay separate ops."""
     _torch.abandon_multi_conv()
 
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
-    """Of the running trace: ops that follow go there; -1 says nothing of them."""
+    """Places the following ops of the running trace; -1 leaves a number unspecified."""
     _torch.set_block(ipu, stage, phase, name, scoped)
 
 
 def record(
     body: Callable[..., Any], inputs: list[torch.Tensor], check: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[Any, list[torch.Tensor]]:
-    """A loop's body or a branch, run on stand-ins of `inputs`: its recording and its results.
+    """Records the body of a loop or a branch, which runs on proxies of `inputs`.
 
-    check: makes a list of what the body returned.
+    Args:
+        body: The function to record.
+        inputs: The tensors whose proxies it gets.
+        check: Checks the value that the body returned, and makes a list of tensors of it.
+
+    Returns:
+        The recording, and the list of results.
     """
     stand_ins = _torch.begin_region(inputs)
     try:
@@ -154,22 +169,22 @@ def record(
 
 
 def repeat(body: Any, count: int, results: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The results of `count` rounds of a recorded body."""
+    """Returns the results of `count` iterations of a recorded body."""
     return _torch.repeat(body, count, results)
 
 
 def branch(
     condition: torch.Tensor, then_body: Any, else_body: Any, results: list[torch.Tensor]
 ) -> list[torch.Tensor]:
-    """The results of the recorded branch that a 0-d bool chooses."""
+    """Returns the results of the recorded branch that the 0-d bool `condition` selects."""
     return _torch.branch(condition, then_body, else_body, results)
 
 
 def set_log_level(level: int) -> None:
-    """The core's log level, by number."""
+    """Sets the log level of the core, by number."""
     _torch.set_log_level(level)
 
 
 def set_compiler_log_level(level: int) -> None:
-    """The level of what the compiler says of itself, by number."""
+    """Sets the level of the compiler's own log, by number."""
     _torch.set_compiler_log_level(level)

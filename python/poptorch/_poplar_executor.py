@@ -1,3 +1,3 @@
-"""By this path, too, programs import the class of wrappers."""
+"""Exports the class of model wrappers, which programs also import by this path."""
 
 from poptorch._impl.wrapper.executor import PoplarExecutor as PoplarExecutor

@@ -1,4 +1,4 @@
-"""The versions of PopTorch and of what it is built for. CMake, pip and make read this file."""
+"""The versions of PopTorch and of its dependencies. CMake, pip and make read this file."""
 
 VERSION = "0.1.0"
 TORCH = "2.13.0"

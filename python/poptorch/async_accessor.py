@@ -1,8 +1,8 @@
 """Loads data in a worker process, ahead of the model, through a ring of shared-memory slots.
 
-The worker fills slots in order and the parent reads them in order. Two semaphores count free and
-filled slots; a row of shared integers says what a slot holds. Nothing is pickled after the start.
-Memory and semaphores have no names: they are gone with the two processes, however these end.
+The worker fills slots in order, and the parent reads them in order. Two semaphores count free and
+filled slots; a row of shared integers describes the content of a slot. Nothing is pickled after the
+start. Memory and semaphores have no names, so they disappear when both processes have ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from poptorch_core.process_guard import this_process
 
 logger = logger_of(__name__)
 
-_POLL_SECONDS = 0.1  # how often to look whether the worker lives, where the kernel does not tell
+_POLL_SECONDS = 0.1  # interval of checks that the worker is alive, if the kernel does not notify
 _START_METHODS = {
     SharingStrategy.SharedMemory: "spawn",
     SharingStrategy.FileSystem: "spawn",
@@ -38,7 +38,7 @@ _START_METHODS = {
 
 _NOT_STARTED = "AsynchronousDataAccessor worker thread failed to start (Check above for details)"
 
-# Accessors whose worker still runs: ended at exit, so that no process outlives the program.
+# Accessors whose worker still runs. They are ended at exit, so that no worker outlives the program.
 _live: weakref.WeakSet[AsynchronousDataAccessor] = weakref.WeakSet()
 
 
@@ -49,30 +49,30 @@ def _terminate_all() -> None:
 
 
 class _ItemsError(Error, AssertionError):
-    """Items of the data set hold what is no tensor."""
+    """Items of the data set contain values that are not tensors."""
 
 
 class AsynchronousDataAccessor:
-    """Iterates over `dataset` while a worker process loads ahead: an iterator of epochs, each of
-    which ends as iterators do.
+    """Iterates over `dataset` while a worker process loads ahead.
 
-    The tensors of an item are views of the ring: they are valid until the next item is asked for.
+    Each pass over the accessor is one epoch and ends with StopIteration. The tensors of an item are
+    views of the ring: they are valid until the next item is requested.
 
     Args:
-        dataset: anything iterable whose items are tensors, or tuples, lists or dicts of them,
-            nested in any way.
-        buffer_size: slots of the ring.
-        miss_sleep_time_in_ms: kept for compatibility; a waiting reader sleeps on a semaphore.
-        load_indefinitely: the worker goes on with the next epoch before it is asked for.
-        early_preload: the first epoch is loaded before the first iteration starts.
-        sharing_strategy: how the worker process is started.
-        rebatched_size: rows of an item; smaller batches of the data set are put together.
+        dataset: An iterable whose items are tensors, or tuples, lists or dicts of them, nested in
+            any way.
+        buffer_size: The number of slots of the ring.
+        miss_sleep_time_in_ms: Kept for compatibility; a waiting reader sleeps on a semaphore.
+        load_indefinitely: The worker continues with the next epoch before it is requested.
+        early_preload: The first epoch is loaded before the first iteration starts.
+        sharing_strategy: How the worker process is started.
+        rebatched_size: The rows of an item; smaller batches of the data set are joined.
 
     Raises:
-        AssertionError: `rebatched_size` is 1 or less, or absent for a DataLoader that keeps its
-            last rows; `buffer_size` 0; the worker died during an iteration.
-        poptorch.Error: the data set is empty or fails, or is a DataLoader that has an accessor.
-            Items that hold no tensors: it is an AssertionError too.
+        AssertionError: `rebatched_size` is 1 or less, or is None for a DataLoader that keeps its
+            last rows. `buffer_size` is 0 or less. The worker died during an iteration.
+        poptorch.Error: The data set is empty or fails, or is a DataLoader that has an accessor. If
+            items contain values that are not tensors, the error is an AssertionError, too.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class AsynchronousDataAccessor:
         self._dataset = dataset
         self._load_indefinitely = load_indefinitely
         self._early_preload = early_preload
-        self._process: Any = None  # of multiprocessing
-        self._worker_file: int | None = None  # to wait for its end
+        self._process: Any = None  # a process of multiprocessing
+        self._worker_file: int | None = None  # readable once the worker has ended
         self._task = Task(this_process(), logger.level, buffer_size, rebatched_size, _keep_partial)
         self._context: Any = torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)])
         self._position: dict[str, Any] | None = None
@@ -117,30 +117,30 @@ class AsynchronousDataAccessor:
     def _start(self) -> None:
         self._epoch_requested = False
         self._ended = 0  # epochs
-        self._is_inside = False  # an epoch, some of whose items were taken
-        self._held = False  # a slot is in the hands of the user
+        self._is_inside = False  # True after an epoch's first item, until its end
+        self._held = False  # True while the user reads a slot
         self._slot = 0
-        self._taken = 0  # items of the epoch that `_position` is of
+        self._taken = 0  # items of the epoch to which `_position` belongs
         self._is_new_epoch = True
-        self._arrived: list[dict[str, Any]] = []  # positions from the worker, not due yet
+        self._arrived: list[dict[str, Any]] = []  # positions, not yet reached
         self._connection, theirs = self._context.Pipe()
         self._positions, positions = self._context.Pipe(duplex=False)
         try:
             with spawn.held(self._context):
-                # Not a daemon: the data set may be a DataLoader with workers of its own.
+                # The worker is not a daemon, because the data set may be a DataLoader with workers.
                 self._process = self._context.Process(
                     target=run_worker, args=(self._task, self._dataset, theirs, positions)
                 )
                 self._process.start()
                 _live.add(self)
-        except RuntimeError as error:  # of multiprocessing: no __main__ guard
+        except RuntimeError as error:  # from multiprocessing: no __main__ guard
             self._process = None
             said = str(error).strip().splitlines()[0].strip()
             raise Error(
                 f"{_NOT_STARTED}: the main module starts it while it is imported. Put the program "
                 f"into `if __name__ == '__main__':`, or use SharingStrategy.Fork. ({said})"
             ) from error
-        except Exception as error:  # of pickle, which raises what it likes
+        except Exception as error:  # pickle may raise any exception
             self._process = None
             raise Error(
                 f"{_NOT_STARTED}: the data set cannot be sent to it ({error}). Define its class at "
@@ -159,7 +159,11 @@ class AsynchronousDataAccessor:
             self._request_epoch()
 
     def _meet_worker(self) -> Error | None:
-        """Takes the worker's description of an item and gives it a ring; what failed, if it did."""
+        """Receives the worker's description of an item, and sends it a ring.
+
+        Returns:
+            The error, if the worker has failed.
+        """
         try:
             kind, detail, shapes, position = self._connection.recv()
             if kind == "failed":
@@ -172,18 +176,18 @@ class AsynchronousDataAccessor:
             self._ring.send(self._connection, self._process.pid)
         except MemoryError as error:
             return Error(f"{_NOT_STARTED}: {error}")
-        except (EOFError, OSError):  # it has ended
+        except (EOFError, OSError):  # the worker has ended
             self._process.join(timeout=1.0)
             return Error(f"{_NOT_STARTED}: exit code {self._process.exitcode}")
         self._free, self._filled, self._go = self._ring.semaphores
         return None
 
     def terminate(self) -> None:
-        """Ends the worker process. May be called more than once."""
+        """Ends the worker process. Further calls have no effect."""
         process = self._process
         if process is None:
             return
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the worker has ended
             self._connection.send("stop")
         process.join(timeout=1.0)
         if process.is_alive():
@@ -200,9 +204,12 @@ class AsynchronousDataAccessor:
         _live.discard(self)
 
     def position(self) -> dict[str, Any]:
-        """That of the data set, behind what was taken from it; of what tells its position only.
+        """Returns the position of the data set after the items that were taken.
 
-        Raises poptorch.Error where that cannot be told.
+        The data set must be one that reports its position.
+
+        Raises:
+            poptorch.Error: The data set cannot report its position.
         """
         assert self._position is not None
         if "refused" in self._position:
@@ -210,7 +217,7 @@ class AsynchronousDataAccessor:
         return {**self._position, "taken": self._taken}
 
     def restart(self, position: dict[str, Any]) -> None:
-        """A new worker goes on at a position of the data set."""
+        """Starts a new worker, which continues at the given position of the data set."""
         self.terminate()
         self._dataset.take_up(position)
         self._start()
@@ -226,7 +233,7 @@ class AsynchronousDataAccessor:
         return len(self._dataset)
 
     def __iter__(self) -> Iterator[Any]:
-        """The accessor itself, at the beginning of an epoch: what is left of one is given up."""
+        """Returns the accessor at the beginning of an epoch; an unfinished epoch is discarded."""
         if self._is_inside:
             self._ring.given_up.fill_(self._ended + 1)
             while self._next() is not None:
@@ -278,17 +285,20 @@ class AsynchronousDataAccessor:
         return unflatten(self._structure, (item[:rows] if item.dim() else item for item in slots))
 
     def _hear_position(self) -> bool:
-        """Takes one from the worker, which may wait for that, if there is one."""
+        """Receives a position if there is one; the worker may wait until it is received."""
         try:
             if self._position is not None and self._positions.poll():
                 self._arrived.append(self._positions.recv())
                 return True
         except (EOFError, OSError):
-            pass  # it has ended
+            pass  # the worker has ended
         return False
 
     def _follow(self, kind: int) -> None:
-        """The worker has sent a position before an epoch's first item, and before its end."""
+        """Updates the position after an item.
+
+        The worker sends a position before the first item of an epoch, and before its end.
+        """
         is_end = kind == Slot.END_OF_EPOCH
         if self._is_new_epoch or is_end:
             while not self._arrived:
@@ -304,7 +314,7 @@ class AsynchronousDataAccessor:
             self._free.release()
 
     def _death(self) -> str:
-        """What the worker said before it ended, or how it ended."""
+        """Returns the error text for a worker that has ended: its last message or exit code."""
         reason = "terminate() was called"
         if self._process is not None:
             self._process.join(timeout=1.0)
@@ -313,12 +323,12 @@ class AsynchronousDataAccessor:
                 if self._connection.poll():
                     reason = self._connection.recv()[1]
             except (EOFError, OSError):
-                pass  # killed before it could say anything
+                pass  # killed before it could send a message
         return f"An error occurred in the data fetcher: {reason}"
 
 
 def _file_of(pid: int) -> int | None:
-    """What can be read once that process has ended; None where there is no such thing."""
+    """Returns a file that is readable once the process has ended; None without kernel support."""
     try:
         return os.pidfd_open(pid)
     except OSError:

@@ -1,6 +1,7 @@
-"""save_checkpoint and load_checkpoint: all that a training run needs to go on bit by bit.
+"""save_checkpoint and load_checkpoint, with which a training run continues bit-identically.
 
-A file is written whole or not at all, holds plain data, and is loaded whole or not at all.
+A file is written completely or not at all, holds plain data, and is loaded completely or not at
+all.
 """
 
 import dataclasses
@@ -20,14 +21,19 @@ from poptorch_core import Error
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """What load_checkpoint gives back. step, extra: as they were given to save_checkpoint."""
+    """The result of load_checkpoint.
+
+    Attributes:
+        step: The step that was given to save_checkpoint.
+        extra: The extra values that were given to save_checkpoint.
+    """
 
     step: int
     extra: dict[str, Any]
 
 
 def _options_of(model: Any) -> Options | None:
-    """Of its wrapper, if there is one."""
+    """Returns the options of the model's wrapper, if there is one."""
     wrapper = model if isinstance(model, PoplarExecutor) else model_classes.wrapper_of(model)
     return None if wrapper is None else wrapper.options
 
@@ -42,27 +48,28 @@ def save_checkpoint(
     loader: DataLoader | Sequence[DataLoader] | None = None,
     extra: dict[str, Any] | None = None,
 ) -> None:
-    """Writes what a training run needs to go on with the same bits: weights, the optimiser's state,
-    schedulers, the positions of data loaders, and the random numbers of device and program.
+    """Writes all state that a training run needs to continue bit-identically.
 
-    After a kill at any time there is the former file of this name or the new one, whole. To be
-    called between two steps; a batch that the loader has given counts as used.
+    The state is the weights, the optimiser's state, schedulers, the positions of data loaders, and
+    the random state of device and program. Call this between two steps. A batch that the loader has
+    returned counts as used. If the process is killed at any time, either the former file of this
+    name or the new one exists, complete.
 
-    Of several processes each writes the file that it names. One suffices to go on with any number
-    of them, if loaders share data "by_replica"; where a weight has a replicaGrouping, all processes
-    must call this.
+    With several processes, each process writes the file that it names. One file suffices to
+    continue with any number of processes, if loaders share data "by_replica". If a weight has a
+    replicaGrouping, all processes must call this.
 
     Args:
-        path: the file, of mode 0600. Its folder exists.
-        model: the wrapper or its model.
-        optimizer: of torch.optim or poptorch.optim.
-        step: how many steps were made.
-        scheduler: of torch.optim.lr_scheduler, or a list of them.
-        loader: a poptorch.DataLoader, or a list of them.
-        extra: anything else, of numbers, texts, tensors, and lists, tuples and dicts of them.
+        path: The file, which gets mode 0600. Its folder must exist.
+        model: The wrapper or its model.
+        optimizer: An optimiser of torch.optim or poptorch.optim.
+        step: The number of completed steps.
+        scheduler: A scheduler of torch.optim.lr_scheduler, or a list of them.
+        loader: A poptorch.DataLoader, or a list of them.
+        extra: Other values: numbers, texts, tensors, and lists, tuples and dicts of them.
 
     Raises:
-        poptorch.Error: the file cannot be written, or something given cannot be held by it.
+        poptorch.Error: The file cannot be written, or it cannot hold one of the values.
     """
     if not isinstance(step, int):
         raise Error(f"[checkpoint] step is {step!r}, but must be an integer.")
@@ -90,15 +97,24 @@ def load_checkpoint(
     scheduler: Any = None,
     loader: DataLoader | Sequence[DataLoader] | None = None,
 ) -> Checkpoint:
-    """Gives a program, made as the one was that saved the checkpoint, the state that one had.
+    """Restores the state of a checkpoint in a program that is built like the one that saved it.
 
-    Everything is checked before anything is changed. A wrapper may be compiled or not yet. What is
-    not given is not loaded; the random numbers of the program always are. The next iteration over
-    a loader goes on in the epoch that was begun. Nothing in the file is executed.
+    Everything is checked before anything is changed. The wrapper may be compiled or not. The next
+    iteration over a loader continues in the epoch that was begun. Nothing in the file is executed.
+
+    Args:
+        path: The file.
+        model: The wrapper or its model.
+        optimizer: The optimiser to restore. None: its state is not loaded.
+        scheduler: A scheduler, or a list of them. None: no scheduler is restored.
+        loader: A poptorch.DataLoader, or a list of them. None: no loader is restored.
+
+    Returns:
+        The step and the extra values. The random state of the program is always restored.
 
     Raises:
-        poptorch.Error: the file is truncated, damaged, of another version or no checkpoint, or the
-            program's objects are not like those that were saved.
+        poptorch.Error: The file is truncated, damaged, of another version or not a checkpoint, or
+            the program's objects differ from those that were saved.
     """
     content = checkpoint_file.read(path, _options_of(model))
     schedulers = parts.several(parts.Scheduler, scheduler)
@@ -115,7 +131,7 @@ def load_checkpoint(
                 "optimizer, or load without."
             )
         given = [
-            # First what may refuse to be given.
+            # The optimiser comes first, because it may refuse to be restored.
             *([] if optimizer is None else [(parts.Optimizer(optimizer), saved)]),
             (parts.Model(model), content["model"]),
             *zip(schedulers, content["schedulers"], strict=False),
@@ -126,9 +142,9 @@ def load_checkpoint(
             part.check(data)
     except Error:
         raise
-    except Exception as error:  # of data in other forms than ours
+    except Exception as error:  # the data has another structure
         raise Error(
-            f"[checkpoint] {os.fspath(path)!r} lacks what a checkpoint holds "
+            f"[checkpoint] {os.fspath(path)!r} does not have the structure of a checkpoint "
             f"({type(error).__name__}: {error}). Use one that poptorch.save_checkpoint has written."
         ) from None
     for part, data in given:

@@ -1,4 +1,4 @@
-"""poptorch.DataLoader: torch's, with the batch size that one step of a wrapped model takes."""
+"""poptorch.DataLoader: torch's loader, with batches of the rows that a wrapped model takes."""
 
 from __future__ import annotations
 
@@ -28,25 +28,32 @@ class DataLoader(torch.utils.data.DataLoader):
     """Loads combined batches: the rows that one call of a wrapped model consumes.
 
     Args:
-        options: the options of the model; frozen by this.
-        dataset: map-style or iterable.
-        batch_size: the micro-batch: rows that the model sees at a time. None: no batching.
-        shuffle: as in torch; in several processes it is global and needs `randomSeed`.
-        num_workers: as in torch.
-        drop_last: drop rows that do not fill a combined batch (default here: True).
-        persistent_workers: defaults to `num_workers > 0`.
-        auto_distributed_partitioning: give each process its share of the data set: elements that
-            follow each other, or with "by_replica" the rows of its replicas in every step, so that
-            values do not depend on the number of processes. Shuffling by replica needs
-            `randomSeed` in one process, too.
-        mode: Sync, Async (a worker process loads ahead) or AsyncRebatched (its workers load
-            small batches that are put together there).
-        async_options: arguments of AsynchronousDataAccessor.
-        rebatched_worker_size: batch of AsyncRebatched's workers (default: a combined batch).
-        batch_sampler: yields micro-batches of indices, which may differ in size. They are collated
-            one by one, and then put together in groups of one step; an incomplete last group is
-            dropped or kept as drop_last says.
-        kwargs: passed to torch's DataLoader.
+        options: The options of the model. The loader freezes them.
+        dataset: A map-style or iterable data set.
+        batch_size: The micro-batch: the rows that the model sees at a time. None: no batching.
+        shuffle: As in torch. With several processes it is global and needs `randomSeed`.
+        num_workers: As in torch.
+        drop_last: Drop rows that do not fill a combined batch (default here: True).
+        persistent_workers: As in torch (default here: `num_workers > 0`).
+        auto_distributed_partitioning: Give each process its share of the data set. True gives it
+            consecutive elements. "by_replica" gives it the rows of its replicas in every step, so
+            that values do not depend on the number of processes; shuffling then needs `randomSeed`
+            also in one process.
+        mode: Sync, Async (a worker process loads ahead) or AsyncRebatched (the workers load small
+            batches, which the worker process joins).
+        async_options: The arguments of AsynchronousDataAccessor.
+        rebatched_worker_size: The batch of AsyncRebatched's workers (default: a combined batch).
+        batch_sampler: Yields micro-batches of indices, which may differ in size. They are collated
+            one by one, and then joined in groups for one step. drop_last decides whether an
+            incomplete last group is dropped.
+        kwargs: Further arguments of torch's DataLoader.
+
+    Raises:
+        AssertionError: `mode`, `rebatched_worker_size` or `async_options` are invalid,
+            `randomSeed` is missing, or the data set cannot be divided among processes.
+        ValueError: auto_distributed_partitioning is not True, False or "by_replica".
+        poptorch.Error: `options` are not poptorch.Options, or batch_sampler is combined with
+            batch_size, shuffle or auto_distributed_partitioning.
     """
 
     def __init__(
@@ -75,7 +82,7 @@ class DataLoader(torch.utils.data.DataLoader):
         self._options = options
         if not isinstance(mode, DataLoaderMode):
             raise AssertionError(
-                f"[DataLoader] mode is a member of poptorch.DataLoaderMode, not {mode!r}."
+                f"[DataLoader] mode must be a member of poptorch.DataLoaderMode, not {mode!r}."
             )
         iterable = isinstance(dataset, torch.utils.data.IterableDataset)
         self._refuse_bad_sampler(batch_sampler, batch_size, shuffle, auto_distributed_partitioning)
@@ -131,7 +138,7 @@ class DataLoader(torch.utils.data.DataLoader):
             self._start_accessor(async_options or {})
 
     def _shares_out(self, partitioned: bool | str) -> bool:
-        """Whether each process gets a share. ValueError for what is no way to do so."""
+        """Returns whether each process gets a share. Raises ValueError for an unknown way."""
         if partitioned not in (True, False, _BY_REPLICA):
             raise ValueError(
                 f"[data] auto_distributed_partitioning={partitioned!r}: choose True, False or "
@@ -150,7 +157,7 @@ class DataLoader(torch.utils.data.DataLoader):
         if batch is None or self._combined is None:
             raise AssertionError(
                 "auto_distributed_partitioning needs a batch_size: with None there are no steps to "
-                "share out. Set it to False, and load in each process what is its."
+                "divide. Set it to False, and load in each process only its share."
             )
         if partitioned == _BY_REPLICA:
             return ReplicaShare(dataset, self._options, batch, drop_last)
@@ -170,7 +177,7 @@ class DataLoader(torch.utils.data.DataLoader):
             raise Error(
                 "`batch_sampler` option is mutually exclusive with "
                 f"auto_distributed_partitioning={partitioned!r}. Set it to False, and sample in "
-                "each process what is its."
+                "each process only its share."
             )
 
     def _worker_batch(self, rebatch: bool, mode: DataLoaderMode, size: int | None) -> int | None:
@@ -192,7 +199,8 @@ class DataLoader(torch.utils.data.DataLoader):
             if self._rows() < self._combined:
                 logger.warning(
                     f"The data set has {self._rows()} rows, but a step takes "
-                    f"{self._combined}: there is no batch. Use smaller batches or drop_last=False."
+                    f"{self._combined}: the loader is empty. Use smaller batches, or "
+                    "drop_last=False."
                 )
             return
         rest = self._rows() % self._combined
@@ -217,13 +225,15 @@ class DataLoader(torch.utils.data.DataLoader):
 
     @property
     def combinedBatchSize(self) -> int | None:
-        """Rows of one combined batch, or None without automatic batching. Of a batch sampler that
-        has no batch_size: the batches in a group."""
+        """The rows of one combined batch, or None without automatic batching.
+
+        With a batch sampler that has no batch_size: the number of batches in a group.
+        """
         return self._combined
 
     @property
     def options(self) -> Any:
-        """The options that the loader was made for."""
+        """The options that the loader was given."""
         return self._options
 
     def terminate(self) -> None:
@@ -241,10 +251,10 @@ class DataLoader(torch.utils.data.DataLoader):
         return len(cast(Sized, self.dataset))
 
     @property
-    def _index_sampler(self) -> Any:  # as torch asks for it
+    def _index_sampler(self) -> Any:  # torch reads this property
         return self._passes.order
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # also of another process
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # from any process
         if self._accessor is not None:
             return iter(self._accessor)
         pending = self._passes.pending
@@ -257,10 +267,14 @@ class DataLoader(torch.utils.data.DataLoader):
         return {**self.__dict__, "_steps": None}
 
     def state_dict(self) -> dict[str, Any]:
-        """The position: how the current pass over the data began, and how many batches of it the
-        program has had. What was loaded ahead does not count.
+        """Returns the position in the data set.
 
-        Plain data. Raises poptorch.Error for a loader whose position says too little.
+        Returns:
+            Plain data: how the current pass over the data began, and how many of its batches the
+            program has received. Batches that were loaded ahead do not count.
+
+        Raises:
+            poptorch.Error: The position of this loader does not determine the next batches.
         """
         if self._accessor is not None:
             return self._accessor.position()
@@ -269,16 +283,28 @@ class DataLoader(torch.utils.data.DataLoader):
         return self._passes.position(steps.taken if steps is not None and running else None)
 
     def check_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Raises poptorch.Error for what is no position of a loader with these arguments."""
+        """Checks that a position belongs to a loader with these arguments.
+
+        Args:
+            state_dict: A position that state_dict() returned.
+
+        Raises:
+            poptorch.Error: It is not a position of such a loader.
+        """
         self._passes.check(state_dict)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """The next iteration goes on at a position that state_dict() gave, with the batches that
-        would have come: those of the same pass that were not taken.
+        """Continues the next iteration at a position, with the remaining batches of its pass.
 
-        Random numbers that batches draw in the program itself (Sync, without workers, of a
-        map-style data set) are the program's: restore these as well. In the asynchronous modes the
-        process that loads is started anew. Raises poptorch.Error for positions of other loaders.
+        In mode Sync without workers, a map-style data set draws random numbers from the program's
+        generators: restore these as well. In the asynchronous modes the worker process is
+        restarted.
+
+        Args:
+            state_dict: A position that state_dict() returned.
+
+        Raises:
+            poptorch.Error: It is not a position of a loader with these arguments.
         """
         self.check_state_dict(state_dict)
         self._steps = None

@@ -1,16 +1,17 @@
 """Collectives between the replicas of a wrapped model, for use inside of it, with gradients.
 
-A replica is one of all that train together, in whichever process it runs. Outside of a wrapped
-model, and with one replica, each group has the one member: results are the tensors themselves.
-Every replica has a loss of its own, and a gradient is that of their sum; the optimiser adds up the
-gradients of weights that replicas share, or takes their mean, as ever.
+The replicas are all that train together, in all processes. Outside of a wrapped model, and with one
+replica, each group has one member: results are the tensors themselves. Each replica has its own
+loss, and gradients are those of the sum of all losses. As without collectives, the optimiser adds
+the gradients of weights that replicas share, or takes their mean.
 
-tensor: of any dtype that is not complex; reductions take numbers of 8 bits or more, "mean" floats.
-group: which replicas meet; by default all of them.
+Tensors have any dtype that is not complex. Reductions take numbers of 8 bits or more, and "mean"
+takes floats. The group names the replicas that communicate; None: all of them.
 
-All raise ValueError for what is no tensor, string or ReplicaGroup, and poptorch.Error for another
-op, a dtype that is not taken, a group that does not divide the replicas, and a dimension that the
-tensor does not have or the group does not divide.
+All functions raise ValueError for an argument that is not a tensor, string or ReplicaGroup. They
+raise poptorch.Error for an unknown op, an unsupported dtype, or a group that does not divide the
+replicas. They also raise it for a dimension that the tensor does not have or the group does not
+divide.
 """
 
 from dataclasses import dataclass
@@ -33,10 +34,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ReplicaGroup:
-    """Groups of `size` replicas, `stride` apart, whose product divides the replicas.
+    """Groups of `size` replicas that are `stride` apart; the product divides the replicas.
 
-    size: 0: all replicas are one group.
-    stride: 0: as far apart as the replicas allow.
+    Attributes:
+        size: The replicas of a group. 0: all replicas are one group.
+        stride: The distance between a group's replicas. 0: as far apart as the replicas allow.
     """
 
     size: int = 0
@@ -44,9 +46,15 @@ class ReplicaGroup:
 
     @classmethod
     def of(cls, type: CommGroupType, size: int = 0) -> "ReplicaGroup":
-        """The same by an enumeration; `size` belongs to Consecutive and Orthogonal.
+        """Returns the groups that an enumeration names.
 
-        Raises ValueError for no CommGroupType, poptorch.Error for a size below one.
+        Args:
+            type: The kind of group.
+            size: The replicas of a group, for Consecutive and Orthogonal.
+
+        Raises:
+            ValueError: `type` is not a CommGroupType.
+            poptorch.Error: `size` is below 1.
         """
         if not isinstance(type, CommGroupType):
             raise ValueError(f"[ReplicaGroup] expected a poptorch.CommGroupType, not {type!r}.")
@@ -54,7 +62,7 @@ class ReplicaGroup:
             return cls(1 if type is CommGroupType.NoGrouping else 0)
         if size < 1:
             raise Error(
-                f"[ReplicaGroup] there are no groups of {size} replicas. Say how many a group has."
+                f"[ReplicaGroup] a group cannot have {size} replicas. Set size to 1 or more."
             )
         return cls(size, 0 if type is CommGroupType.Orthogonal else 1)
 
@@ -62,9 +70,15 @@ class ReplicaGroup:
 def all_reduce(
     tensor: torch.Tensor, op: str = "sum", group: ReplicaGroup | None = None
 ) -> torch.Tensor:
-    """The sum, or "mean", "min", "max" or "prod", of the group's tensors, on each replica.
+    """Reduces the tensors of a group, element by element.
 
-    Of values tied for the least or largest, each has its share of the gradient.
+    Args:
+        tensor: The tensor of this replica.
+        op: "sum", "mean", "min", "max" or "prod".
+        group: The replicas that communicate. None: all of them.
+
+    Returns:
+        The reduced tensor, on each replica. With "min" and "max", tied values share the gradient.
     """
     place = _pair("all_reduce", group)
     return _native.all_reduce(_checked("all_reduce", tensor, op), op, *place)
@@ -73,9 +87,16 @@ def all_reduce(
 def all_gather(
     tensor: torch.Tensor, dim: int = 0, group: ReplicaGroup | None = None
 ) -> torch.Tensor:
-    """The group's tensors one behind the other along `dim`, on each replica; of numbers a vector.
+    """Concatenates the tensors of a group along `dim`.
 
-    [..., n, ...] gives [..., group_size · n, ...].
+    Args:
+        tensor: The tensor of this replica, [..., n, ...].
+        dim: The dimension along which the tensors are concatenated.
+        group: The replicas that communicate. None: all of them.
+
+    Returns:
+        A tensor [..., group_size · n, ...], on each replica. Tensors without dimensions give a
+        vector.
     """
     return _native.all_gather(_checked("all_gather", tensor), dim, *_pair("all_gather", group))
 
@@ -83,9 +104,16 @@ def all_gather(
 def reduce_scatter(
     tensor: torch.Tensor, op: str = "sum", dim: int = 0, group: ReplicaGroup | None = None
 ) -> torch.Tensor:
-    """The i-th part along `dim` of what all_reduce gives, on the group's replica i.
+    """Reduces the tensors of a group, and gives each replica its part of the result.
 
-    [..., group_size · n, ...] gives [..., n, ...].
+    Args:
+        tensor: The tensor of this replica, [..., group_size · n, ...].
+        op: "sum", "mean", "min", "max" or "prod".
+        dim: The dimension that is divided.
+        group: The replicas that communicate. None: all of them.
+
+    Returns:
+        On the group's replica i, part i of the reduced tensor along `dim`, [..., n, ...].
     """
     place = _pair("reduce_scatter", group)
     return _native.reduce_scatter(_checked("reduce_scatter", tensor, op), op, dim, *place)
@@ -97,27 +125,45 @@ def all_to_all(
     concat_dim: int = 0,
     group: ReplicaGroup | None = None,
 ) -> torch.Tensor:
-    """The i-th part along `split_dim` goes to the group's replica i.
+    """Sends part i of the tensor to the group's replica i.
 
-    What a replica receives comes one behind the other along `concat_dim`.
+    Args:
+        tensor: The tensor of this replica.
+        split_dim: The dimension along which the tensor is divided into parts.
+        concat_dim: The dimension along which the received parts are concatenated.
+        group: The replicas that communicate. None: all of them.
+
+    Returns:
+        The received parts, concatenated.
     """
     place = _pair("all_to_all", group)
     return _native.all_to_all(_checked("all_to_all", tensor), split_dim, concat_dim, *place)
 
 
 def group_size(group: ReplicaGroup | None = None) -> int:
-    """How many replicas a group has."""
+    """Returns the number of replicas in a group.
+
+    Args:
+        group: The group. None: all replicas.
+    """
     return _native.group_size(*_pair("group_size", group))
 
 
 def group_rank(group: ReplicaGroup | None = None) -> torch.Tensor:
-    """Which of its group this replica is: a number, int32, that is known at run time."""
+    """Returns the number of this replica within its group.
+
+    Args:
+        group: The group. None: all replicas.
+
+    Returns:
+        An int32 tensor, whose value is known at run time.
+    """
     return _native.group_rank(*_pair("group_rank", group))
 
 
 def _checked(function: str, tensor: torch.Tensor, op: str = "") -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"[{function}] a tensor is needed but got {type(tensor).__name__}.")
+        raise ValueError(f"[{function}] expected a tensor but got {type(tensor).__name__}.")
     if not isinstance(op, str):
         raise ValueError(f"[{function}] op must be a string but is {op!r}.")
     return tensor

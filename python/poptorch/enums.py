@@ -1,20 +1,20 @@
-"""The enumerations of the public API. The numbers are part of it."""
+"""The enumerations of the public API. Their numbers are part of the API."""
 
 from enum import Enum as _Enum, IntEnum as _IntEnum
 
 
 class OutputMode(_IntEnum):
-    """Which micro-batches' outputs a call returns."""
+    """Selects the micro-batches whose outputs a call returns."""
 
-    Final = 0  #: the last of each replica
+    Final = 0  #: the last one of each replica
     EveryN = 1  #: every N-th
     All = 2  #: all of them
-    Sum = 3  #: their sum, of each replica
+    Sum = 3  #: their sum, for each replica
     Default = 4  #: Final in training, All in inference
 
 
 class ConnectionType(_IntEnum):
-    """When to attach to a device."""
+    """Says when a model attaches to a device."""
 
     Always = 0  #: before compilation
     OnDemand = 1  #: after compilation
@@ -22,7 +22,7 @@ class ConnectionType(_IntEnum):
 
 
 class ReductionType(_IntEnum):
-    """How values of accumulation steps and replicas are combined."""
+    """Says how values of accumulation steps and replicas are combined."""
 
     Sum = 0
     Mean = 1
@@ -30,7 +30,7 @@ class ReductionType(_IntEnum):
 
 
 class MeanReductionStrategy(_IntEnum):
-    """Where the division of a mean reduction happens."""
+    """Says when a mean reduction divides."""
 
     Running = 0  #: the accumulator always holds the mean so far
     Post = 1  #: once, after accumulation
@@ -38,7 +38,7 @@ class MeanReductionStrategy(_IntEnum):
 
 
 class DataLoaderMode(_IntEnum):
-    """How poptorch.DataLoader loads."""
+    """Says how poptorch.DataLoader loads."""
 
     Sync = 0
     Async = 1
@@ -46,7 +46,7 @@ class DataLoaderMode(_IntEnum):
 
 
 class SharingStrategy(_IntEnum):
-    """How a worker process hands over its data."""
+    """Says how a worker process passes its data on."""
 
     SharedMemory = 0
     FileSystem = 1
@@ -55,7 +55,7 @@ class SharingStrategy(_IntEnum):
 
 
 class SyncPattern(_IntEnum):
-    """Which IPUs synchronise with each other."""
+    """Selects the IPUs that synchronise with each other."""
 
     Full = 0
     SinglePipeline = 1
@@ -63,7 +63,7 @@ class SyncPattern(_IntEnum):
 
 
 class HalfFloatCastingBehavior(_IntEnum):
-    """Deprecated: mixed float16 and float32 operands always go to float32."""
+    """Deprecated: mixed float16 and float32 operands are always converted to float32."""
 
     FloatDowncastToHalf = 0
     HalfUpcastToFloat = 1
@@ -71,7 +71,7 @@ class HalfFloatCastingBehavior(_IntEnum):
 
 
 class Liveness(_IntEnum):
-    """When a phase's tensors leave the chip."""
+    """Says when the tensors of a phase leave the chip."""
 
     AlwaysLive = 0
     OffChipAfterFwd = 1
@@ -80,21 +80,21 @@ class Liveness(_IntEnum):
 
 
 class AutoStage(_IntEnum):
-    """How stages are numbered when none are given."""
+    """Says how stages are numbered if the model does not number them."""
 
     SameAsIpu = 0
     AutoIncrement = 1
 
 
 class MultiConvPlanType(_IntEnum):
-    """Whether the convolutions of a MultiConv run together."""
+    """Says whether the convolutions of a MultiConv run together."""
 
     Parallel = 0
     Serial = 1
 
 
 class CommGroupType(_IntEnum):
-    """Which replicas form a group."""
+    """Selects the replicas that form a group."""
 
     All = 0
     Consecutive = 1
@@ -103,14 +103,14 @@ class CommGroupType(_IntEnum):
 
 
 class VariableRetrievalMode(_IntEnum):
-    """Which replicas' values of a grouped weight come back."""
+    """Selects the replicas whose values of a grouped weight are returned."""
 
     OnePerGroup = 0
     AllReplicas = 2
 
 
 class MatMulSerializationMode(_Enum):
-    """Which dimension of a matmul is split."""
+    """Selects the dimension of a matmul that is split."""
 
     InputChannels = "input_channels"
     ReducingDim = "reducing_dim"
@@ -119,7 +119,7 @@ class MatMulSerializationMode(_Enum):
 
 
 class OverlapMode(_Enum):
-    """What host transfers may overlap with."""
+    """Selects the loop whose computation host transfers may overlap with."""
 
     NoOverlap = "no_overlap"
     OverlapAccumulationLoop = "overlap_accumulation_loop"

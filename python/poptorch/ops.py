@@ -53,9 +53,9 @@ __all__ = [
     "set_overlap_for_input",
     "set_overlap_for_output",
 ]
-_BlockHook = BlockHook  # as programs call it
+_BlockHook = BlockHook  # programs use this name
 
-# What the device has of them, which messages show.
+# The device has narrower types instead of these. Messages show the narrower ones.
 _NARROWED = {torch.int64: torch.int32, torch.float64: torch.float32}
 REDUCTIONS = ("sum", "mean", "none")
 
@@ -63,8 +63,15 @@ REDUCTIONS = ("sum", "mean", "none")
 def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
     """Marks a value as the loss: back-propagation starts here with a gradient of ones.
 
-    reduction: "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
-    Raises AssertionError for others.
+    Args:
+        x: The value.
+        reduction: "sum" or "mean" over all elements, or "none", which leaves `x` as it is.
+
+    Returns:
+        The reduced value.
+
+    Raises:
+        AssertionError: `reduction` is not one of these.
     """
     if reduction not in REDUCTIONS:
         raise AssertionError(
@@ -78,7 +85,14 @@ def identity_loss(x: torch.Tensor, reduction: str) -> torch.Tensor:
 
 
 class NameScope:
-    """A context manager: names of the ops inside begin with `name`, as with a module's path."""
+    """A context manager that prefixes the names of the ops inside, as a module's path does.
+
+    Args:
+        name: The prefix.
+
+    Raises:
+        AssertionError: `name` is not a string.
+    """
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
@@ -93,11 +107,17 @@ class NameScope:
 
 
 class Attribute:
-    """A context manager: attributes of the ops inside for PopART, `__outline={"layer": "first"}`.
+    """A context manager that gives the ops inside attributes, `__outline={"layer": "first"}`.
 
-    They steer which ops share code on hardware: values and the account do not depend on them. The
-    pairs are among each op's attributes in _debugGetPopartIR(); those of an inner context come
-    before an outer one's of the same key. Raises ValueError unless each is a dict of strings.
+    On hardware they control which ops share code. Here values and the cost model do not depend on
+    them. _debugGetPopartIR() shows them among the attributes of each op. For the same key, an inner
+    context overrides an outer one.
+
+    Args:
+        attributes: The attributes by name, each a dict of strings.
+
+    Raises:
+        ValueError: An attribute is not a dict of strings.
     """
 
     def __init__(self, **attributes: dict[str, str]) -> None:
@@ -118,18 +138,29 @@ class Attribute:
 
 
 def nop(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself, as a value of its own: an op that does nothing, for debugging.
+    """Returns a copy of a tensor: an op that does nothing else, for debugging.
 
-    Raises poptorch.Error for what is no tensor.
+    Args:
+        tensor: The tensor.
+
+    Raises:
+        poptorch.Error: The argument is not a tensor.
     """
     _check(isinstance(tensor, torch.Tensor), "nop must take a torch.tensor argument.")
     return tensor.clone()
 
 
 def recomputationCheckpoint(*tensors: Any) -> Any:
-    """The tensors themselves, marked as those that a recomputation keeps.
+    """Marks tensors that are stored, so that recomputation can start from them.
 
-    One tensor comes back as it is; a list or tuple comes back as such. ValueError for others.
+    Args:
+        tensors: Tensors, or lists or tuples of them.
+
+    Returns:
+        The marked tensors: for one argument its counterpart, for several a tuple.
+
+    Raises:
+        ValueError: A value is not a tensor.
     """
 
     def copy_of(value: Any) -> Any:
@@ -145,7 +176,18 @@ def recomputationCheckpoint(*tensors: Any) -> Any:
 
 
 def set_available_memory(tensor: torch.Tensor, available_memory_proportion: float) -> torch.Tensor:
-    """The tensor itself; the proportion (0 to 1) of tile memory is advice for real hardware."""
+    """Gives a hint about temporary memory for real hardware; values do not depend on it.
+
+    Args:
+        tensor: The output of an op.
+        available_memory_proportion: The proportion of tile memory, 0 to 1.
+
+    Returns:
+        A copy of the tensor.
+
+    Raises:
+        poptorch.Error: `tensor` is not a tensor, or the proportion is out of range.
+    """
     is_tensor = isinstance(tensor, torch.Tensor)
     _check(is_tensor, "You may only set available memory for torch.tensor values.")
     if not 0 <= available_memory_proportion <= 1:
@@ -157,20 +199,39 @@ def set_available_memory(tensor: torch.Tensor, available_memory_proportion: floa
 
 
 def set_overlap_for_input(input_tensors: Any, mode: OverlapMode) -> Any:
-    """The model's inputs themselves; their transfers from the host overlap with computation.
+    """Lets the transfers of inputs from the host overlap with computation.
 
-    input_tensors: arguments of forward that no other op uses, in any nesting of tuples, lists and
-    dicts. The round of the loop that `mode` names computes while the next one's inputs come. Raises
-    AssertionError unless mode is an OverlapMode; at compilation poptorch.Error for what is no
-    input, without IO tiles, and with PipelinedExecution.
+    While an iteration of the loop computes, the inputs of the next iteration are transferred.
+
+    Args:
+        input_tensors: Arguments of forward that no other op uses, in any nesting of tuples, lists
+            and dicts.
+        mode: The loop.
+
+    Returns:
+        The inputs, for use in the model.
+
+    Raises:
+        AssertionError: `mode` is not an OverlapMode.
+        poptorch.Error: At compilation: a tensor is not an input, there are no IO tiles, or the
+            execution strategy is PipelinedExecution.
     """
     return _with_overlap(input_tensors, "input", mode)
 
 
 def set_overlap_for_output(output_tensors: Any, mode: OverlapMode) -> Any:
-    """The tensors themselves, to be returned; their transfers to the host overlap likewise.
+    """Lets the transfers of outputs to the host overlap with computation.
 
-    Raises as set_overlap_for_input, and for output modes other than All and Sum.
+    Args:
+        output_tensors: Tensors in any nesting of tuples, lists and dicts.
+        mode: The loop whose next iteration computes meanwhile.
+
+    Returns:
+        The tensors, for forward to return.
+
+    Raises:
+        AssertionError: `mode` is not an OverlapMode.
+        poptorch.Error: As for set_overlap_for_input, and for output modes other than All and Sum.
     """
     return _with_overlap(output_tensors, "output", mode)
 
@@ -196,10 +257,23 @@ def serializedMatMul(
     factor: int = 0,
     keep_precision: bool = False,
 ) -> torch.Tensor:
-    """lhs @ rhs; on hardware computed in `factor` parts along the dimension that `mode` names.
+    """Computes lhs @ rhs, on hardware in `factor` parts.
 
-    lhs: [..., a, b], rhs: [..., b, c]; `factor` must divide a (InputChannels), b (ReducingDim) or
-    c (OutputChannels), or poptorch.Error. AssertionError for another `mode`.
+    Args:
+        lhs: A tensor [..., a, b].
+        rhs: A tensor [..., b, c].
+        mode: The dimension that is divided: a (InputChannels), b (ReducingDim) or
+            c (OutputChannels).
+        factor: The number of parts.
+        keep_precision: Kept for compatibility.
+
+    Returns:
+        The product, [..., a, c].
+
+    Raises:
+        AssertionError: `mode` is not a MatMulSerializationMode.
+        poptorch.Error: `factor` does not divide the dimension, or an operand has fewer than two
+            dimensions.
     """
     if not isinstance(mode, MatMulSerializationMode):
         raise AssertionError(f"Expected a poptorch.MatMulSerializationMode but got {mode!r}.")
@@ -228,7 +302,7 @@ def _check(holds: bool, text: str) -> None:
 
 
 def _sliced_length(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int) -> int:
-    """The length of the dimension. Raises poptorch.Error unless `size` divides it."""
+    """Returns the length of the dimension. Raises poptorch.Error unless `size` divides it."""
     _check(isinstance(dim, int), "Dimension must be an integer.")
     is_whole = isinstance(start, torch.Tensor) and not (
         start.is_floating_point() or start.is_complex()
@@ -249,10 +323,20 @@ def _sliced_length(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: in
 def dynamic_slice(
     tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int, step: int
 ) -> torch.Tensor:
-    """`size` elements of dimension `dim` from a start that is known at run time only.
+    """Slices a tensor from a start that is only known at run time.
 
-    start: a tensor of one integer; the slice wraps past the end. `size` must divide the dimension
-    (poptorch.Error), `step` takes every step-th element of the slice.
+    Args:
+        tensor: The tensor.
+        dim: The dimension to slice.
+        start: A tensor of one integer. The slice continues at 0 after the end of the dimension.
+        size: The length of the slice. It must divide the dimension.
+        step: The result has every step-th element of the slice.
+
+    Returns:
+        The slice.
+
+    Raises:
+        poptorch.Error: `size` does not divide the dimension, or an argument has a wrong type.
     """
     length = _sliced_length(tensor, dim, start, size)
     _check(isinstance(step, int), "Step must be an integer.")
@@ -263,9 +347,20 @@ def dynamic_slice(
 def dynamic_update(
     input: torch.Tensor, src: torch.Tensor, dim: int, start: torch.Tensor, size: int
 ) -> torch.Tensor:
-    """A copy of `input` with `src` in place of `size` elements of `dim` from a run-time `start`.
+    """Replaces a slice of a tensor, from a start that is only known at run time.
 
-    As dynamic_slice; poptorch.Error too where the tensors' ranks or types differ.
+    Args:
+        input: The tensor.
+        src: The new elements of the slice.
+        dim: The dimension to slice.
+        start: A tensor of one integer. The slice continues at 0 after the end of the dimension.
+        size: The length of the slice. It must divide the dimension.
+
+    Returns:
+        A copy of `input` with `src` in place of the slice.
+
+    Raises:
+        poptorch.Error: As for dynamic_slice, or the tensors' ranks or types differ.
     """
     length = _sliced_length(input, dim, start, size)
     if input.dim() != src.dim():
@@ -281,5 +376,5 @@ def dynamic_update(
 
 
 def isRunningOnIpu() -> bool:
-    """True while the model runs for (or on) the IPU, False on the CPU."""
+    """Returns True while a model is traced for the IPU or runs on it, False on the CPU."""
     return _native.is_tracing()

@@ -1,7 +1,7 @@
 """The optimisers of torch.optim with PopTorch's extra attributes, and LAMB.
 
-Arguments left at None keep their default and are compiled in as constants; those passed may change
-after compilation (`variable_attrs` tells and changes which is which).
+Arguments left at None have their default and are compiled as constants. Arguments that are passed
+may change after compilation. `variable_attrs` shows and changes which attributes are constant.
 """
 
 import inspect
@@ -16,12 +16,12 @@ FLOATS = {torch.float16: "f16", torch.float32: "f32"}
 
 
 def _plain(method: str) -> Any:
-    """torch's, without its decorator, which imports torch._dynamo: that takes a second."""
+    """Unwraps torch's method, because its decorator's import of torch._dynamo takes a second."""
     return inspect.unwrap(getattr(torch.optim.Optimizer, method))
 
 
 class VariableAttributes:
-    """Which attributes of an optimiser are variable and which are compiled in."""
+    """Holds which attributes of an optimiser are variable and which are compiled as constants."""
 
     def __init__(self, variable_attributes: list[str], allowed_attributes: list[str]) -> None:
         self._variable_attributes = variable_attributes
@@ -29,7 +29,7 @@ class VariableAttributes:
 
     @property
     def variable(self) -> set[str]:
-        """The names of those that are variable."""
+        """The names of the variable attributes."""
         return set(self._variable_attributes)
 
     def _check(self, attr: str) -> None:
@@ -40,17 +40,17 @@ class VariableAttributes:
             )
 
     def isConstant(self, attr: str) -> bool:
-        """Whether the attribute is compiled in."""
+        """Returns whether the attribute is compiled as a constant."""
         self._check(attr)
         return attr not in self._variable_attributes
 
     def markAsConstant(self, attr: str) -> None:
-        """Compiles the attribute in. Call it before compilation."""
+        """Makes the attribute a constant. Call this before compilation."""
         if not self.isConstant(attr):
             self._variable_attributes.remove(attr)
 
     def markAsVariable(self, attr: str) -> None:
-        """Lets the attribute change after compilation. Call it before compilation."""
+        """Lets the attribute change after compilation. Call this before compilation."""
         if self.isConstant(attr):
             self._variable_attributes.append(attr)
 
@@ -58,17 +58,16 @@ class VariableAttributes:
 if TYPE_CHECKING:
     _Base = torch.optim.Optimizer
 else:
-    _Base = object  # a class of torch's comes behind
+    _Base = object  # subclasses derive from a class of torch after it
 
 logger = logger_of(__name__)
 
 
 class Optimizer(_Base):
-    """What the optimisers share: the base that tells them from those of torch.optim.
+    """The base class of PopTorch's optimisers, which distinguishes them from those of torch.optim.
 
-    A subclass lists its extra attributes: name → default.
-
-    GROUP_EXTRAS live in param_groups, GLOBAL_EXTRAS are attributes of the optimiser.
+    A subclass lists its extra attributes by name, with their defaults. GROUP_EXTRAS are stored in
+    param_groups; GLOBAL_EXTRAS are attributes of the optimiser.
     """
 
     GROUP_EXTRAS: dict[str, float] = {}
@@ -77,7 +76,7 @@ class Optimizer(_Base):
     loss_scaling: float
 
     def _set_up(self, arguments: dict) -> None:
-        """Takes the locals of __init__: None, for one of torch's, was not passed."""
+        """Initialises from the locals of __init__. An argument that is None was not passed."""
         own = {**self.GROUP_EXTRAS, **self.GLOBAL_EXTRAS}
         passed = {k: v for k, v in arguments.items() if k not in ("self", "__class__")}
         params = passed.pop("params")
@@ -108,15 +107,21 @@ class Optimizer(_Base):
         return next(base for base in cls.__mro__ if base.__module__.startswith("torch.optim"))
 
     def state_dict(self) -> dict:
-        """torch's dict with "ipu_state" and "ipu_param": tensors by name, fetched from the device,
-        or None before a wrapper with this optimiser was compiled."""
+        """Returns torch's dict, with "ipu_state" and "ipu_param" in addition.
+
+        These are tensors by name, fetched from the device, or None before a wrapper with this
+        optimiser was compiled.
+        """
         Record.of(self).refresh()
         return self.get_state_dict()
 
     def load_state_dict(self, state: dict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Restores what state_dict() gave; the device has it at once, or when there is one.
+        """Restores the state that state_dict() returned.
 
-        Raises RuntimeError for the state of an optimiser that never was on an IPU.
+        The device gets it immediately, or when a wrapper is compiled.
+
+        Raises:
+            RuntimeError: The state is from an optimiser that never was on an IPU.
         """
         wrapper = Record.of(self).wrapper
         Record.of(self).load(state)
@@ -128,7 +133,7 @@ class Optimizer(_Base):
             wrapper.setOptimizer(self)
 
     def get_state_dict(self) -> dict:
-        """state_dict() without a look at the device: as the host knows it."""
+        """Returns state_dict() as the host has it, without fetching it from the device."""
         record = Record.of(self)
         return {
             "ipu_state": record.state,
@@ -137,12 +142,14 @@ class Optimizer(_Base):
         }
 
     def set_state_dict(self, state: dict) -> None:
-        """Takes "ipu_state" and "ipu_param" of a state_dict(): the device has them at once, or
-        when there is one."""
+        """Restores "ipu_state" and "ipu_param" of a state_dict().
+
+        The device gets them immediately, or when a wrapper is compiled.
+        """
         Record.of(self).load(state)
 
     def has_state(self) -> bool:
-        """Whether there is state of a device."""
+        """Returns whether the optimiser has state of a device."""
         return Record.of(self).state is not None
 
     @property
@@ -171,7 +178,7 @@ class Optimizer(_Base):
         _plain("add_param_group")(self, param_group)
 
 
-# Structure of the update, not numbers in it: always compiled in.
+# These determine the structure of the update, so they are always compiled as constants.
 _NEVER_VARIABLE = frozenset(
     (
         *("nesterov", "maximize", "foreach", "differentiable", "capturable", "fused", "amsgrad"),
@@ -186,8 +193,8 @@ _NEVER_VARIABLE = frozenset(
 class SGD(Optimizer, torch.optim.SGD):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Stochastic gradient descent, with a combined or a separate gradient accumulator.
 
-    use_combined_accum: one buffer holds velocity and accumulated gradients; velocity_scaling (only
-    then) is the factor that its contents carry. max_grad_norm bounds the norm of all gradients.
+    With use_combined_accum, one buffer holds velocity and accumulated gradients, multiplied by
+    velocity_scaling. max_grad_norm bounds the norm of all gradients.
     """
 
     GROUP_EXTRAS = {"velocity_scaling": 1.0}
@@ -218,8 +225,8 @@ class SGD(Optimizer, torch.optim.SGD):  # pyright: ignore[reportIncompatibleMeth
     ) -> None:
         if velocity_scaling is not None and not use_combined_accum:
             logger.warning(
-                "velocity_scaling is ignored: the SGD with separate accumulators scales its "
-                "velocity as the loss. Pass use_combined_accum=True"
+                "velocity_scaling is ignored: SGD with separate accumulators scales its velocity "
+                "like the loss. Pass use_combined_accum=True"
             )
         self._set_up(locals())
 
@@ -232,7 +239,7 @@ _MOMENT_TYPES = {
 
 
 class Adam(Optimizer, torch.optim.Adam):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Adam with L2 decay. The accumulation types are those of gradients and moments."""
+    """Adam with L2 decay. The accum_type arguments set the types of gradients and moments."""
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES}
 
@@ -259,7 +266,7 @@ class Adam(Optimizer, torch.optim.Adam):  # pyright: ignore[reportIncompatibleMe
 
 
 class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Adam with decoupled decay; bias_correction=False uses the moments as they are."""
+    """Adam with decoupled weight decay. bias_correction=False uses the moments uncorrected."""
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
 
@@ -287,7 +294,7 @@ class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatible
 
 
 class RMSprop(Optimizer, torch.optim.RMSprop):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """RMSprop; use_tf_variant starts the mean square at ones and has eps inside the root."""
+    """RMSprop. use_tf_variant starts the mean square at ones, and adds eps inside the root."""
 
     GLOBAL_EXTRAS = {
         "loss_scaling": 1.0,
@@ -317,8 +324,11 @@ class RMSprop(Optimizer, torch.optim.RMSprop):  # pyright: ignore[reportIncompat
 
 
 class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Layer-wise adaptive moments: u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by
-    min(|p|, max_weight_norm) / |u|, or by 1 where either norm is 0."""
+    """Layer-wise adaptive moments.
+
+    The update is u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by min(|p|, max_weight_norm) /
+    |u|, or by 1 if either norm is 0.
+    """
 
     GROUP_EXTRAS = {"max_weight_norm": 65500.0}
     GLOBAL_EXTRAS = {"loss_scaling": 1.0, **_MOMENT_TYPES, "bias_correction": True}
@@ -346,7 +356,14 @@ class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompati
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One update on the host, for models that run there."""
+        """Updates the parameters on the host, for models that run there.
+
+        Args:
+            closure: As in torch: reevaluates the model and returns the loss.
+
+        Returns:
+            The closure's loss, or None.
+        """
         loss = None
         if closure is not None:
             with torch.enable_grad():

@@ -1,4 +1,4 @@
-"""poptorch.Options: every option is one row of a table here or, of groups, in option_groups.py."""
+"""poptorch.Options: each option is one row of a table, here or in the definitions of its group."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ from poptorch._impl.placement.strategies import (
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
-if TYPE_CHECKING:  # what the rows make of the class
+if TYPE_CHECKING:  # a class with the setters that the rows make
     from poptorch._impl.options.types import OptionsRows
 else:
     OptionsRows = OptionGroup
@@ -55,7 +55,7 @@ else:
 logger = logger_of(__name__)
 
 
-# As programs call these classes; launchers derive from the second.
+# Programs use these names; launchers derive from the second class.
 _IExecutionStrategy = ExecutionStrategy
 _DistributedOptions = DistributedOptions
 _PrecisionOptions = PrecisionOptions
@@ -66,114 +66,118 @@ _PopartOptions = PopartOptions
 
 
 class ConfigFileError(Error):
-    """A line of an options file that cannot be taken."""
+    """An error in a line of an options file, or in JSON options."""
 
 
 class Options(OptionsRows):
-    """How a model is compiled and run. Setters return the object, so calls can be chained."""
+    """Sets how a model is compiled and run. Setters return the object, so calls can be chained."""
 
     ROWS = (
         *core_table.rows_of(""),
-        Row("replicationFactor", 1, positive_int, COMPILE, "Data-parallel copies.",
-            says="replication_factor"),
+        Row("replicationFactor", 1, positive_int, COMPILE,
+            "Set the number of data-parallel replicas of the model.", says="replication_factor"),
         Row("inputReplicaGrouping", None, None, COMPILE,
-            "Replicas of a group (of a size and a CommGroupType) share one input slice.",
+            "Give the replicas of a group (of a size and a CommGroupType) the same input slice.",
             defaults={"input_group_size": 1, "input_cgt": enums.CommGroupType.Consecutive},
             setter=setters.set_input_groups, assign=setters.assign_input_groups,
             says={"input_group_size": lambda options: options.input_group_size,
                   "input_group_stride": setters.input_group_stride}),
         Row("broadcastBuffers", True, boolean, COMPILE,
-            "True refuses replicas for models that write buffers; False keeps one buffer a "
+            "Refuse to replicate models that write buffers. False: keep a separate buffer in each "
             "replica.", argument_default=True),
         Row("outputMode", None, None, COMPILE,
-            "Which micro-batches' outputs a call returns; EveryN takes a period.",
+            "Select the micro-batches whose outputs a call returns. EveryN takes a period.",
             defaults={"output_mode": int(enums.OutputMode.Default), "output_return_period": 1},
             setter=setters.set_output_mode, assign=setters.assign_output_mode,
             says={"output_mode": lambda options: enums.OutputMode(options.output_mode).name,
                   "output_period": lambda options: options.output_return_period}),
         Row("setExecutionStrategy", PipelinedExecution(), strategy_of, COMPILE,
-            "How a model that is spread over several IPUs runs on them.",
+            "Select how a model runs on several IPUs.",
             attribute="_execution_strategy", argument="strategy",
             says={"strategy": lambda options: strategy_in(options).NAME,
                   "liveness": lambda o: enums.Liveness(strategy_in(o).liveness).name,
                   "separate_backward_phase":
                       lambda options: strategy_in(options).separate_backward_phase}),
         Row("setAvailableMemoryProportion", {}, setters.check_memory_proportions, RECORDED,
-            "Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
+            "Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
             attribute="available_memory_proportion",
             argument="available_memory_proportion"),
         Row("logDir", ".", string, HOST,
-            "Folder for `<model name>.log`, what each compilation made; `.`: none is written.",
-            inside=("log_dir", lambda options: options.log_dir)),
+            "Set the folder for `<model name>.log`, which records the result of each compilation. "
+            "`.`: write no file.", inside=("log_dir", lambda options: options.log_dir)),
         Row("maxRepeatLogs", 4, setters.check_max_repeat_logs, HOST,
-            "How often one message of the Python layer may repeat; None: without limit.",
+            "Limit how often the Python layer logs the same message. None: no limit.",
             argument="max_lines"),
         Row("modelName", "", file_name, HOST,
-            "Name of the model in logs and reports, and of its files; empty: `training` or "
+            "Set the model's name in logs, reports and file names. If empty, it is `training` or "
             "`inference`.", argument="name", created=True),
         Row("enableExecutableCaching", None, folder, HOST,
-            "Folder that keeps executables, so that equal models are compiled once; None: none are "
-            "kept. At first POPTORCH_CACHE_DIR.", attribute="cache_path", argument="path",
+            "Store executables in this folder, so that equal models are compiled once. None: do "
+            "not store them. POPTORCH_CACHE_DIR sets the initial value.",
+            attribute="cache_path", argument="path",
             session=Session(setters.write_cache, setters.read_cache),
             inside=("path", lambda options: options.cache_path or "."),
             says={"cache_path": setters.cache_path}),
-        Row("useIpuModel", None, None, RUN, "Run on the IPU Model; wins over POPTORCH_IPU_MODEL.",
+        Row("useIpuModel", None, None, RUN,
+            "Run on the IPU Model. This overrides POPTORCH_IPU_MODEL.",
             defaults={"use_model": ipu_pool.uses_model()}, created=True,
             setter=setters.set_ipu_model,
             assign=lambda o, _, value: setters.set_ipu_model(o, value)),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
-            "When to attach to a device."),
+            "Select when the model attaches to a device."),
         Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), RECORDED,
-            "Which IPUs synchronise."),
+            "Select the IPUs that synchronise with each other."),
         Row("useIpuId", None, whole(0), RUN,
-            "Which device of the pool to attach to: single IPUs come first, then pairs, and so on.",
+            "Select a device of the pool by number: single IPUs come first, then pairs, and so on.",
             attribute="ipu_id", argument="ipu_id", created=True),
         Row("useOfflineIpuTarget", None, None, RUN,
             "Compile for IPU version 1, 2 or 21 without attaching.",
             defaults={"ipu_version": 0}, created=True, setter=setters.set_offline_target,
             assign=lambda _o, name, value: {name: setters.check_ipu_version(value)}),
         Row("anchorTensor", None, None, COMPILE,
-            "A tensor to return by name besides the outputs: see getAnchoredTensor.",
+            "Return a tensor, by its name, in addition to the outputs: see getAnchoredTensor.",
             defaults={"anchored_tensors": {}}, assign=setters.assign_anchors),
         Row("randomSeed", None, None, COMPILE,
-            "Seed of the device's generators (None: 0); also seeds torch's.",
+            "Seed the device's random number generators (None: 0), and those of torch.",
             defaults={"random_seed": None}, setter=setters.set_random_seed,
             assign=lambda o, _, value: setters.set_random_seed(o, value), stored=int, created=True,
             says="random_seed"),
         Row("enableStableNorm", False, boolean, RECORDED,
-            "Two-pass variances; ours always are.", attribute="stable_norm", argument="enabled",
+            "Compute variances in two passes. The emulator always does.",
+            attribute="stable_norm", argument="enabled",
             session=recorded_as("enableStableNorm")),
         Row("enableSyntheticData", False, truth, RUN,
-            "Random data in place of the inputs, drawn once; no transfers are told of.",
+            "Use random data instead of the inputs, drawn once. Transfers are not reported.",
             attribute="synthetic_data", argument="enabled",
             # PopART's SyntheticDataMode: RandomNormal, Off.
             session=Session(lambda enabled: {"syntheticDataMode": 2 if enabled else 0},
                             lambda session: bool(session["syntheticDataMode"]))),
-        Row("logCycleCount", False, boolean, RUN, "Count cycles: see cycleCount().",
+        Row("logCycleCount", False, boolean, RUN, "Count the cycles of a run: see cycleCount().",
             session=recorded_as("instrumentWithHardwareCycleCounter")),
         Row("enableProfiling", None, folder, HOST,
-            "Write reports into the folder `<profile_dir>/<model name>`; None is the current one.",
+            "Write reports into the folder `<profile_dir>/<model name>`. None: the current folder.",
             attribute="profile_dir", argument="profile_dir", argument_default=None,
             session=Session(setters.write_profile,
                             lambda session: session["engineOptions"]["autoReport.directory"]),
             inside=("profile_dir", lambda options: options.profile_dir or ".")),
-        Row("disableModuleNamescope", None, None, COMPILE, "Op names without module paths.",
+        Row("disableModuleNamescope", None, None, COMPILE,
+            "Omit the module path from the names of ops.",
             defaults={"_module_namescope_enabled": True}, setter=setters.disable_module_namescope,
             assign=lambda _o, name, value: {name: boolean(value)}),
         Row("updatableNamedBuffers", [], strings, RUN,
-            "Buffers that copyNamedBuffersToDevice() uploads.", argument="buffers",
+            "Name the buffers that copyNamedBuffersToDevice() uploads.", argument="buffers",
             session=recorded_as("updatableNamedBuffers", list)),
         Row("relaxOptimizerAttributesChecks", False, boolean, HOST,
-            "Unexpected optimiser attributes are logged at debug level only.",
+            "Log unexpected optimiser attributes only at debug level.",
             attribute="_relax_optimizer_checks", argument="relax", argument_default=True),
         Row("showCompilationProgressBar", True, boolean, HOST,
-            "Show a progress bar while compiling.", attribute="_show_compilation_progress_bar",
+            "Show a progress bar during compilation.", attribute="_show_compilation_progress_bar",
             argument="show", argument_default=True),
         Row("sourceLocationExcludes", [], strings, COMPILE,
-            "Files (by substring) that source locations of ops skip.",
+            "Skip files whose path contains one of these texts in the source locations of ops.",
             attribute="_source_location_excludes", argument="excludes"),
         Row("appendToLocationExcludes", None, None, COMPILE,
-            "Adds to sourceLocationExcludes.", defaults={},
+            "Add texts to sourceLocationExcludes.", defaults={},
             setter=setters.append_location_excludes),
     )  # fmt: skip
 
@@ -208,10 +212,13 @@ class Options(OptionsRows):
         output_mode: enums.OutputMode | None = None,
         output_return_period: int | None = 1,
     ) -> None:
-        """Returns a tensor besides the model's outputs: `getAnchoredTensor(short_name)`.
+        """Keeps a tensor of the model for `getAnchoredTensor(short_name)`.
 
-        long_name: of the tensor, see getTensorNames(); `*` and `?` match several.
-        output_mode: None is the model's own; the period is that of EveryN.
+        Args:
+            short_name: The name for getAnchoredTensor().
+            long_name: The name of the tensor, as in getTensorNames(). `*` and `?` match several.
+            output_mode: The tensor's output mode. None: that of the model.
+            output_return_period: The period of EveryN.
         """
         mode = int(enums.OutputMode.Default)
         if output_mode is not None:
@@ -223,12 +230,12 @@ class Options(OptionsRows):
 
     @property
     def _popart(self) -> PopartOptions:
-        """_Popart, as some programs spell it."""
+        """_Popart under a name that some programs use."""
         return self._Popart
 
     @property
     def _progress_bar(self) -> Callable[[int, int], object] | None:
-        """What compilations call with (steps done, steps in all) in the place of their own bar."""
+        """The function that a compilation calls with (steps done, all steps) for progress."""
         return state_of(self).values.get("_progress_bar")
 
     @_progress_bar.setter
@@ -236,15 +243,24 @@ class Options(OptionsRows):
         state_of(self).store({"_progress_bar": bar})
 
     def defaultOutputMode(self) -> bool:
-        """Whether no output mode has been chosen."""
+        """Returns whether no output mode has been chosen."""
         return self.output_mode == enums.OutputMode.Default
 
     def loadFromFile(self, filepath: str) -> "Options":
         """Applies a file whose lines are setter calls without `options.`; `#` starts a comment.
 
-        All of it or, after an error, nothing. Raises ConfigFileError, with the line, for one that
-        is anything else, as files are never executed, and for values that the setter refuses.
-        Folders in it are relative to those that the program has set, and stay inside.
+        The file is parsed, never executed. After an error, no option is changed. Folders in the
+        file are relative to those that the program has set, and stay inside.
+
+        Args:
+            filepath: The file.
+
+        Returns:
+            The options.
+
+        Raises:
+            ConfigFileError: A line is not a setter call, or the setter refuses its value. The
+                message contains the line.
         """
         draft = draft_of(self)
         with open(filepath, encoding="utf-8", errors="surrogateescape") as file:
@@ -269,11 +285,19 @@ class Options(OptionsRows):
         return self
 
     def from_json(self, string: str) -> "Options":
-        """Applies {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
+        """Applies options: {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
 
-        A list is spread as the setter's arguments. All of it or, after an error, nothing. Raises
-        ConfigFileError for unknown options and for values that the setter refuses. Folders in it
-        are relative to those that the program has set, and stay inside.
+        A list holds the arguments of the setter. After an error, no option is changed. Folders are
+        relative to those that the program has set, and stay inside.
+
+        Args:
+            string: A JSON object of options by name.
+
+        Returns:
+            The options.
+
+        Raises:
+            ConfigFileError: An option is unknown, or the setter refuses its value.
         """
         return self._take_json(string, "[options] JSON options")
 
@@ -288,10 +312,14 @@ class Options(OptionsRows):
         return self
 
     def toDict(self) -> dict[str, Any]:
-        """What the backend is told, by name: of the strategy, session options, and the values of
-        the options, Training, Distributed and TensorLocations.
+        """Returns the options for the backend, by name.
 
-        Raises AssertionError before an output mode is chosen, and for a name that is there twice.
+        Returns:
+            The options of the strategy, the session options, and the values of the options,
+            Training, Distributed and TensorLocations.
+
+        Raises:
+            AssertionError: No output mode was chosen, or a name occurs twice.
         """
         if self.defaultOutputMode():
             raise AssertionError(
@@ -304,14 +332,18 @@ class Options(OptionsRows):
         return copy.deepcopy(said)
 
     def clone(self) -> "Options":
-        """A copy that is not frozen."""
+        """Returns a copy that is not frozen."""
         return copy.deepcopy(self)
 
 
 def validate(said: Mapping[str, Any]) -> None:
-    """Raises poptorch.Error for what the backend does not know: names, and types of values.
+    """Checks that the backend knows the names of options and the types of their values.
 
-    said: as Options.toDict() gives it.
+    Args:
+        said: The result of Options.toDict().
+
+    Raises:
+        poptorch.Error: A name is unknown, or a value has a wrong type.
     """
     groups = (Options, TrainingOptions, DistributedOptions, TensorLocationOptions)
     rows = [row for group in groups for row in group.ROWS if row.session is None]

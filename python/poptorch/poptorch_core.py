@@ -1,6 +1,6 @@
-"""What programs reach for in PopTorch's native module: errors, the log level, what is captured.
+"""Provides the names of PopTorch's native module that programs use.
 
-The native modules themselves are in the package of that name beside this one.
+The native modules are in the package poptorch_core, beside poptorch.
 """
 
 import enum
@@ -18,9 +18,9 @@ from poptorch_core import (
 
 
 class TestErrorType(enum.IntEnum):
-    """Errors that a handler may have to tell apart: see _throwTestError."""
+    """The kinds of errors that a handler may have to distinguish: see _throwTestError."""
 
-    __test__ = False  # pytest takes classes of such names for tests
+    __test__ = False  # pytest collects classes of such names as tests
 
     Poptorch = 0
     Popart = 1
@@ -46,24 +46,31 @@ _FRAMES = ("throwTestError::bottomLevel", "throwTestError::topLevel")
 
 
 def isCompilingWithDispatcher() -> bool:
-    """Whether a model is being captured just now."""
+    """Returns whether a model is traced at this moment."""
     return _native.is_tracing()
 
 
 def _validateOptions(said: Mapping[str, Any]) -> None:
-    """Raises poptorch.Error for what the backend does not know of Options.toDict()."""
+    """Raises poptorch.Error if the backend does not know an entry of Options.toDict()."""
     options.validate(said)
 
 
 def setLogLevel(level: int) -> None:
-    """poptorch.setLogLevel of a number: 0, 1, 2, 3, 4 or 6. Raises ValueError for others."""
+    """Sets the log level as poptorch.setLogLevel does, by number.
+
+    Args:
+        level: 0, 1, 2, 3, 4 or 6.
+
+    Raises:
+        ValueError: The number is not one of these.
+    """
     _native.set_log_level(_logging.set_level(level))
 
 
 def _throwTestError(type: TestErrorType) -> None:
-    """Raises an error of that type, as a failing device would, to try out a handler."""
+    """Raises an error of a type, as a failing device would, to test a handler."""
     name = TestErrorType(type).name
-    message = f"[test] an error of the kind {name}, which was asked for."
+    message = f"[test] This error of type {name} was requested."
     if type == TestErrorType.PoplarLinkError:
         message += " The linker's output:\nundefined symbol: none"
     code = _throwTestError.__code__

@@ -1,10 +1,10 @@
-"""Trace points of a program's own, beside those of PopTorch, in one file for a trace viewer.
+"""Writes trace points of the program and of PopTorch into one file for a trace viewer.
 
 With PVTI_OPTIONS='{"enable":"true"}' in the environment, the process writes
-`poptorch_<process id>.json` when it ends: the Trace Event format of chrome://tracing and Perfetto,
-times in microseconds since the epoch, so that files of several processes line up. "directory" names
-another folder than the current one. Without the variable nothing is recorded and nothing slows
-down.
+`poptorch_<process id>.json` when it ends, in the Trace Event format of chrome://tracing and
+Perfetto. Times are in microseconds since the epoch, so that files of several processes line up.
+"directory" names a folder other than the current one. Without the variable, nothing is recorded and
+nothing takes time.
 """
 
 import atexit
@@ -33,7 +33,7 @@ class _Trace:
         self.folder = Path(folder)
         self.events: list[dict] = []
         self._process = os.getpid()
-        # perf_counter is finer and steady; the epoch is what processes share.
+        # perf_counter is finer and monotonic; processes share the epoch.
         self._epoch = time.time() - time.perf_counter()
         atexit.register(self.write)
 
@@ -51,12 +51,12 @@ class _Trace:
         )
 
     def write(self) -> None:
-        if os.getpid() != self._process:  # a forked child has the parent's events
+        if os.getpid() != self._process:  # a forked child has a copy of the parent's events
             return
         path = self.folder / f"poptorch_{self._process}.json"
         try:
             private_folders.write_text(path, json.dumps({"traceEvents": self.events}), "profiling")
-        except Error as error:  # at the end of a process there is nobody to raise it to
+        except Error as error:  # no code can catch it at the end of a process
             logger.error(error.message)
 
 
@@ -74,20 +74,32 @@ _trace = _asked_trace()
 
 
 def recorded() -> list[dict]:
-    """The events so far, for the trace of a report; empty where nobody asked for any."""
+    """Returns the events so far, for the trace of a report; empty if PVTI_OPTIONS enables none."""
     return [] if _trace is None else list(_trace.events)
 
 
 class Channel:
-    """A named row of trace points."""
+    """A named row of trace points.
+
+    Args:
+        name: The category of its events.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def instrument(self, obj: Any, *methods: str) -> Any:
-        """Traces every call of the named methods of an object or class; gives `obj` back.
+        """Traces every call of the named methods of an object or class.
 
-        Raises poptorch.Error for names that are no methods of it.
+        Args:
+            obj: The object or class.
+            methods: The names of methods.
+
+        Returns:
+            `obj`.
+
+        Raises:
+            poptorch.Error: A name is not that of a method of `obj`.
         """
         for method in methods:
             function = getattr(obj, method, None)
@@ -97,7 +109,7 @@ class Channel:
                 )
             if _trace is not None:
                 traced = self._traced(function, method)
-                # A class hands itself or nothing to these, not the object that they are called on.
+                # Class and static methods must not receive the object on which they are called.
                 bound = isinstance(obj, type) and isinstance(
                     inspect.getattr_static(obj, method), (classmethod, staticmethod)
                 )
@@ -114,7 +126,11 @@ class Channel:
 
     @contextlib.contextmanager
     def tracepoint(self, name: str) -> Iterator[None]:
-        """Traces the body of a `with` statement."""
+        """Traces the body of a `with` statement.
+
+        Args:
+            name: The name of the event.
+        """
         if _trace is None:
             yield
             return

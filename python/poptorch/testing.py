@@ -1,4 +1,4 @@
-"""Trying out programs: results compared with those of the CPU, and faults at named points."""
+"""Tests programs: compares results with those of the CPU, and injects faults at named points."""
 
 from typing import Any, Self
 
@@ -14,12 +14,20 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> bool:
-    """Whether two results are of one structure and their tensors are close (see torch.allclose).
+    """Returns whether two results are close (see torch.allclose).
 
-    A result is a tensor, or tuples, lists, dicts and registered types of tensors, nested as one
-    likes. Tensors must have one shape; of the types, int64 counts as int32 and float64 as float32,
-    which is how they come back from the device. Anything that is no tensor must be equal.
-    Raises poptorch.Error where the structures differ, as that is no matter of closeness.
+    Tensors must have the same shape and type. int64 counts as int32 and float64 as float32, because
+    the device returns these types. Values that are not tensors must be equal.
+
+    Args:
+        ref: A tensor, or tuples, lists, dicts and registered types of tensors, nested in any way.
+        other: The result to compare, of the same structure.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN equals NaN.
+
+    Raises:
+        poptorch.Error: The structures differ.
     """
     tensors: list[torch.Tensor] = []
     others: list[torch.Tensor] = []
@@ -31,20 +39,20 @@ def allclose(
 
 
 class InjectedFault:
-    """A fault that is armed until it strikes, or until disarm() or the end of its `with`."""
+    """A fault that is armed until it occurs, or until disarm() or the end of its `with`."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._number = _core.arm_fault(text)
-        self._struck = False  # before it was disarmed
+        self._struck = False  # whether it occurred before disarm()
 
     @property
     def struck(self) -> bool:
-        """Whether the device has failed by it, or the signal was sent."""
+        """Whether the fault has occurred: the device has failed, or the signal was sent."""
         return self._struck or _core.has_struck(self._number)
 
     def disarm(self) -> None:
-        """It does not strike any more; devices can be had again after an unrecoverable one."""
+        """Disarms the fault. After an unrecoverable one, devices are available again."""
         self._struck = self.struck
         _core.disarm_fault(self._number)
 
@@ -68,24 +76,32 @@ def inject_fault(
     place: str = "",
     index: int = 0,
 ) -> InjectedFault:
-    """Lets the device fail, or sends a signal to this process, once and at a named point.
+    """Makes the device fail, or sends a signal to this process, once at a named point.
 
-    point: "attach", "compile", "run", "copy", "save", "load", "join" or "collective": the table of
-        docs/recovering.md says when each of them occurs.
-    kind: of "attach", "compile", "run" and "copy" the recovery_action of the RecoverableError,
-        "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET"; or "UNRECOVERABLE", an
-        UnrecoverableError, after which no device can be had as long as the fault is armed. Of all
-        points a signal: "SIGINT", "SIGTERM", "SIGKILL" or "SIGSTOP".
-    nth: at which of the process's attachments, ... from now on, beginning with 1.
-    micro_batch, ipu: of a run: it strikes when that IPU (counted over the replicas) has done so
-        many micro-batches of the run, at the latest when it has done its part.
-    place: the pass of a compilation, the process that loads, the stage of joining, the kind of a
-        collective.
-    index: of a pass, how many ops it has visited; of a loading "worker", its number.
+    The fault is armed only in this process. POPTORCH_FAULT also arms it in the processes that this
+    one starts.
 
-    What is returned is a context: the fault is disarmed at its end. It is armed in this process
-    alone; POPTORCH_FAULT arms it in the processes that this one starts, too. Raises poptorch.Error
-    for other points, kinds, places and numbers.
+    Args:
+        point: "attach", "compile", "run", "copy", "save", "load", "join" or "collective". The table
+            in docs/recovering.md says when each of them occurs.
+        kind: At "attach", "compile", "run" and "copy" the recovery_action of the RecoverableError:
+            "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET". "UNRECOVERABLE" there
+            raises an UnrecoverableError, and devices are unavailable while the fault is armed. At
+            all points a signal: "SIGINT", "SIGTERM", "SIGKILL" or "SIGSTOP".
+        nth: The occurrence of the point in this process, counted from now on, beginning with 1.
+        micro_batch: For "run": the fault occurs when the IPU has completed this many micro-batches
+            of the run, at the latest when it has completed its part.
+        ipu: For "run": the IPU, counted over the replicas.
+        place: The pass of a compilation, the process that loads, the stage of joining, or the kind
+            of a collective.
+        index: For a pass, the number of ops that it has visited; for a loading "worker", its
+            number.
+
+    Returns:
+        A context manager, at whose end the fault is disarmed.
+
+    Raises:
+        poptorch.Error: The point, kind, place or a number is invalid.
     """
     where: list[Any] = [nth]
     if point == "run" or micro_batch or ipu:
@@ -96,7 +112,7 @@ def inject_fault(
 
 
 def _same_structure(expected: Node, got: Node) -> bool:
-    """Whether the constants agree; raises where anything else but tensors' contents differs."""
+    """Returns whether the constants agree. Raises poptorch.Error if the structures differ."""
     if expected.kind != got.kind or expected.keys != got.keys:
         raise Error(
             f"[testing] structures differ: {expected.name} is {_described(expected)}, but "

@@ -1,4 +1,4 @@
-"""Native core without torch: libraries, headers, the module _core; and the module _torch.
+"""The native core: libraries, headers, the module _core without torch, and the module _torch.
 
 Importing this package imports neither of the modules.
 """
@@ -8,9 +8,9 @@ import os
 from poptorch_core.errors import DependencyError, Error, RecoverableError, UnrecoverableError
 
 for _class in (DependencyError, Error, RecoverableError, UnrecoverableError):
-    _class.__module__ = __name__  # as tracebacks and pickles show it
+    _class.__module__ = __name__  # tracebacks and pickles show this path
 
-# For C++ projects: -DCMAKE_PREFIX_PATH=<this>, then find_package(poptorch).
+# C++ projects pass -DCMAKE_PREFIX_PATH=<this path>, and call find_package(poptorch).
 cmake_prefix_path = os.path.dirname(os.path.abspath(__file__))
 
 __all__ = [

@@ -19,6 +19,7 @@ __all__: list[str] = [
     "Option",
     "ReplicaGroup",
     "Value",
+    "WholeFile",
     "arm_fault",
     "autodiff",
     "cbor",
@@ -52,7 +53,7 @@ __all__: list[str] = [
 ]
 
 class Option:
-    """An option of a line of the description of an execution."""
+    """An option in a line of the description of an execution."""
 
     @property
     def allowed(self) -> str:
@@ -60,7 +61,7 @@ class Option:
 
     @property
     def changes(self) -> bool:
-        """Also after compiling."""
+        """Whether it can change after compilation."""
 
     @property
     def default(self) -> Any: ...
@@ -72,11 +73,11 @@ class Option:
 
     @property
     def found(self) -> bool:
-        """Whether a pass finds it, or it follows from the wrapper: nobody sets it."""
+        """Whether a pass or the wrapper determines it, so that users do not set it."""
 
     @property
     def keyword(self) -> str:
-        """Of its line; 'host': beside the program."""
+        """The keyword of its line; 'host' for an option that is not part of the program."""
 
     @property
     def least(self) -> int | None: ...
@@ -86,7 +87,7 @@ class Option:
     def name(self) -> str: ...
     @property
     def setter(self) -> str:
-        """What of poptorch.Options sets it: 'Group.setter(argument=default)'."""
+        """The setter of poptorch.Options: 'Group.setter(argument=default)'."""
 
     @property
     def type(self) -> str: ...
@@ -94,7 +95,7 @@ class Option:
     def words(self) -> list[str]: ...
 
 class Execution:
-    """How a model is executed, before there is a module."""
+    """A description of how a model is executed, made before its module."""
 
     def __init__(self, lines: Sequence[tuple[str, str, dict]]) -> None: ...
     def batch_defect(self, input: str, rows: int) -> str:
@@ -125,9 +126,7 @@ class Execution:
 
     @property
     def wrapper_defect(self) -> str:
-        """Explains which options a model that is wrapped for inference cannot have; empty if
-        there is none.
-        """
+        """Explains which options an inference model cannot have; empty if all are valid."""
 
 class ReplicaGroup:
     """Replicas that share a value of a parameter: `size` of them, `stride` apart; size 0:
@@ -193,28 +192,31 @@ class Op:
     """An op of a graph."""
 
     def add_operand(self, arg0: Value, /) -> None:
-        """Of a call: what it passes for an input that the called graph got behind the others."""
+        """For a call: appends the operand for an input that was added at the end of the called
+        graph.
+        """
 
     def can_take(self, arg0: Value, /) -> bool:
-        """Whether the value is there before the op, or can be."""
+        """Whether the value is defined before the op, or can be moved there."""
 
     def return_inputs(
         self, name: str, body: Graph, operands: Sequence[Value], left: Sequence[tuple[int, Value]]
     ) -> Op:
-        """Replaces a call or loop by one that runs a copy, called `name`, of `body`, and also
-        gives what is `left` in inputs: (index, value of `body`). Returns the new op.
+        """Replaces a call or loop by one that runs a copy of `body`, called `name`. It also
+        returns the final values of the inputs in `left`: (index of the input, value of
+        `body`). Returns the new op.
         """
 
     def set_gradient(self, graph: Graph) -> None:
-        """Of a call: the graph that autodiff is to call instead of differentiating the called
-        one; None: it differentiates that.
+        """For a call: the graph that autodiff calls instead of differentiating the called
+        graph. None: autodiff differentiates the called graph.
         """
 
     @property
     def attrs(self) -> dict[str, str]: ...
     @property
     def bodies(self) -> list[Graph]:
-        """The graphs that it runs; of a branch, the first is for true."""
+        """The graphs that the op runs; a branch runs the first if its condition is true."""
 
     @property
     def gradient(self) -> str: ...
@@ -269,17 +271,19 @@ class Graph:
         io_tiles: bool = False,
         scope: str = "",
     ) -> Op:
-        """Adds an op of a library: (domain, name, version), the text of its attributes."""
+        """Adds a custom op of a library: `id` is (domain, name, version), `attributes` the
+        text of its attributes.
+        """
 
     def erase_ops(self) -> None:
-        """Leaves the graph without ops and outputs."""
+        """Removes all ops and outputs of the graph."""
 
     def expand_call(self, id: int) -> None:
-        """Puts the ops of a called graph in the place of the call with this id."""
+        """Replaces the call with this id by the ops of the called graph."""
 
     def give_memory(self, value: Value, slot: str) -> Value:
-        """Puts a value into a declared state slot where it is made: its users take that.
-        Returns what stands for it.
+        """Writes a value into a declared state slot where it is computed; its users read the
+        slot. Returns the value that replaces it.
         """
 
     def scalar(self, dtype: str, value: float, /) -> Value:
@@ -299,7 +303,7 @@ class Graph:
     def outputs(self) -> list[Value]: ...
 
 class GradientGraph:
-    """A gradient graph and what it takes and gives: pairs of (is a gradient, value of the
+    """A gradient graph with its inputs and outputs: pairs of (is a gradient, value of the
     forward graph).
     """
 
@@ -316,22 +320,22 @@ class Executable:
     def anchored(self) -> list[tuple[int, str]]: ...
     def attach(self) -> None: ...
     def check_memory(self, limit: str) -> None:
-        """What was left undone by the host option late_memory_check: warns of a program that
-        does not fit, or raises Error, as the host option memory_limit says.
+        """Makes the check that the host option late_memory_check postponed: logs a warning or
+        raises Error for a program that does not fit, as the host option memory_limit says.
         """
 
     def exchange(self, array: ndarray, owners: Sequence[int], what: str) -> None:
-        """Of an array's rows, in place, each comes from the instance that owns it. All
-        instances call it. `what`: for errors.
+        """Replaces each row of an array, in place, by the row of the instance that owns it.
+        All instances must call it. `what` names the array in errors.
         """
 
     def forget_partial_state(self) -> bool: ...
     def form_lines(self) -> dict:
-        """By form, the lines of its ops, with their ids."""
+        """The lines of the ops of each IR stage, with their ids."""
 
     def has_failed(self) -> bool: ...
     def inspect(self) -> dict:
-        """What the program holds and does, as columns: see poptorch_core.reports.data."""
+        """The contents and the work of the program as columns: see poptorch_core.reports.data."""
 
     def random_state(self) -> tuple[int, int]: ...
     def read_remote(self, name: str, replica: int, entry: int) -> ndarray:
@@ -339,13 +343,13 @@ class Executable:
 
     def read_state(self, name: str) -> ndarray: ...
     def remote_groups(self, name: str) -> list[tuple[int, int]]:
-        """Groups of the slot that have no replica in this process: their rows of read_state
-        are 0. As (group, instance of its first replica).
+        """The groups of the slot that have no replica in this process, as (group, instance of
+        its first replica). Their rows of read_state are 0.
         """
 
     def report(self) -> dict[str, Any]: ...
     def run(self, inputs: Sequence[ndarray], /) -> list[ndarray]:
-        """One step on dense arrays of input_types; returns those of output_types."""
+        """Runs one step on dense arrays of `input_types` and returns arrays of `output_types`."""
 
     def set_random_state(self, arg0: tuple[int, int], /) -> None: ...
     def text(self, form: str, locations: bool = False) -> str: ...
@@ -357,19 +361,23 @@ class Executable:
     def output_types(self) -> list[tuple[str, list[int]]]: ...
     @property
     def replicas(self) -> tuple[int, int, int]:
-        """Of this process: (the first, how many, of how many in all)."""
+        """The replicas of this process: (first, count, count in all processes)."""
 
     @property
     def states(self) -> list[str]: ...
 
 class Fabric:
-    """Joins this process to the other instances of a program; as host['fabric']."""
+    """Connects this process to the other instances of a program. It is passed as
+    host['fabric'].
+    """
 
     def end_of(self, instance: int) -> str:
-        """How it is known that an instance has ended; '': it may live."""
+        """The evidence that an instance has ended; '' if it may still run."""
 
     def leave(self) -> None:
-        """Leaves the others, who may still take what was sent, for some seconds."""
+        """Disconnects from the other instances. Waits some seconds for them to receive what
+        was sent.
+        """
 
     def name(self, instance: int) -> str:
         """'instance 1 on node7 (process 4711)'."""
@@ -379,16 +387,25 @@ class Fabric:
     @property
     def instances(self) -> int: ...
 
+class WholeFile:
+    """A file that is written under a temporary name and then takes its place."""
+
+    def __init__(self, path: str, tag: str) -> None: ...
+    def commit(self) -> None: ...
+    def discard(self) -> None: ...
+    def write(self, arg0: memoryview, /) -> None: ...
+
 def arm_fault(text: str) -> int:
-    """Arms a fault, of which POPTORCH_FAULT holds the text; gives its number."""
+    """Arms a fault from a text in the format of POPTORCH_FAULT. Returns its number."""
 
 def autodiff(forward: Graph, provided: Sequence[int], required: Sequence[Value]) -> GradientGraph:
-    """The gradient graph of `forward`: given the gradients of its outputs `provided`
-    (indices), those of its inputs `required`. Adds outputs to `forward`.
+    """Makes the gradient graph of `forward`. It takes the gradients of the outputs
+    `provided` (indices) and returns those of the inputs `required`. Adds outputs to
+    `forward`.
     """
 
 def cbor(json: str) -> bytes:
-    """CBOR (RFC 8949) of a text that is JSON."""
+    """Converts JSON text to CBOR (RFC 8949)."""
 
 def check_environment() -> None: ...
 def compile(
@@ -397,9 +414,9 @@ def compile(
     host: dict = {},
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Executable:
-    """Compiles a copy of the module, all the way. `lines` of the description of how it is
-    executed are added to its own. `progress` is called with (steps done, steps in all,
-    name of the step).
+    """Compiles a copy of the module into an executable. Adds `lines` to the module's
+    description of its execution. Calls `progress` with (steps done, steps in all, name
+    of the step).
     """
 
 def custom_attributes(attributes: dict) -> str:
@@ -413,8 +430,8 @@ def custom_gradient(
     inputs: Sequence[tuple[str, Sequence[int]]],
 ) -> tuple[tuple[str, str, int], str, list[tuple[int, int]], list[int]] | None:
     """The gradient op of a use of a custom op: its (domain, name, version), its
-    attributes, its inputs as (0: input, 1: output, 2: gradient of output; index) and of
-    which input each of its outputs is the gradient.
+    attributes, its inputs as (0: input, 1: output, 2: gradient of output; index), and
+    for each of its outputs the input whose gradient it is.
     """
 
 def custom_op_ids() -> list[tuple[str, str, int]]:
@@ -432,14 +449,14 @@ def environment_text(name: str, otherwise: str = "") -> str: ...
 def group_parameter(
     name: str, shape: Sequence[int], kind: str, size: int, all_replicas: bool, replicas: int
 ) -> ReplicaGroup:
-    """The groups of replicas that share a value of a parameter, of which the host holds a
-    tensor of this shape. Raises Error for groups and shapes that do not fit.
+    """The groups of replicas that share a value of a parameter. `shape` is the shape of
+    its tensor on the host. Raises Error for groups and shapes that do not fit.
     """
 
 def has_struck(arg0: int, /) -> bool: ...
 def load(text: str | bytes, host: dict = {}) -> Executable:
-    """Runs a program from its text, Executable.text('program'). Its state begins as the
-    program says or at 0: write_state gives it values.
+    """Makes an executable from the text of a program, Executable.text('program'). State
+    begins with the program's initial values, or with 0; write_state changes it.
     """
 
 def log(level: int, text: str, /) -> None: ...
@@ -451,15 +468,17 @@ def make_shared_fabric(
     timeout: float = 300.0,
     numbers: Sequence[int] = [],
 ) -> Fabric:
-    """Joins this process, as `instance` of `instances`, to the others of this host that
-    come to the same place: the path of a new file in a folder in memory, or an open,
-    empty file of memfd_create. Waits until all are there, at most `timeout` seconds, 0:
-    for ever. `numbers`: what messages call the instances, where they have others among
-    all.
+    """Connects this process, as `instance` of `instances`, to the others of this host that
+    use the same place: the path of a new file in a folder in memory, or an open, empty
+    file of memfd_create. Waits at most `timeout` seconds until all have joined (0:
+    without limit). `numbers`: the numbers of these instances among all instances, for
+    messages.
     """
 
 def meet_fault(point: str, place: str = "", index: int = 0) -> None:
-    """Called once for each occurrence of a point: the fault that is armed for it strikes."""
+    """Must be called once for each occurrence of a point. Triggers the fault that is armed
+    for it.
+    """
 
 def op_names() -> list[str]: ...
 def option_table() -> list[Option]: ...
@@ -474,10 +493,10 @@ def register_python_op(
     compute: Callable,
     gradient: tuple[str, Sequence[tuple[int, int]], Sequence[int]] | None,
 ) -> None:
-    """A custom op of Python's functions, with any attributes: infer(types, attributes) →
-    types, compute([(element type, array)], attributes, replica, replicas) → arrays,
-    where a type is (element type, shape). gradient: the name of its gradient op, of the
-    same domain and version, with the inputs and outputs of custom_gradient.
+    """Registers a custom op made of Python functions, with any attributes: infer(types,
+    attributes) → types, compute([(element type, array)], attributes, replica, replicas)
+    → arrays, where a type is (element type, shape). gradient: the name of its gradient
+    op, of the same domain and version, with the inputs and outputs of custom_gradient.
     """
 
 def report_figures() -> list[tuple[str, str, str, str, str]]:
@@ -489,8 +508,8 @@ def run_pass(module: Module, name: str, lines: Sequence[tuple[str, str, dict]] =
 def set_line_open(arg0: bool, /) -> None: ...
 def set_log_level(level: int, /) -> None: ...
 def tell_moved_bytes(listener: Any) -> None:
-    """Of work of this thread that moves many bytes, from here on: called with how many
-    more.
+    """Sets the listener of this thread's large transfers. It is called with the number of
+    further bytes moved.
     """
 
 COMM_GROUPS: list[str] = ["All", "Consecutive", "Orthogonal", "NoGrouping"]

@@ -93,7 +93,9 @@ class Executable:
         """The schedule of the first micro-batches of a run, IPUs down and steps across."""
 
     def fetch_state(self, name: str) -> Tensor:
-        """read_state with what other processes have; all of them must call it then."""
+        """Like read_state, but includes the values of other processes. All processes must call
+        it.
+        """
 
     def forget_partial_state(self) -> bool:
         """Whether, since this was last asked, a step did not come to its end and left some of the
@@ -115,7 +117,7 @@ class Executable:
 
     def output_types(self) -> list[tuple[str, list[int]]]: ...
     def owners(self, name: str) -> list[int]:
-        """The process of each group's first replica; empty where each process reads all of the
+        """The process of each group's first replica; empty if each process can read the whole
         slot by itself.
         """
 
@@ -150,7 +152,7 @@ class Executable:
         "kind", "name", "bytes", "cycles", "io_tiles", "step"} and what they add up to."""
 
     def set_name(self, name: str) -> None:
-        """Of the model, for profilers."""
+        """Sets the name of the model for profilers."""
 
     def set_random_state(self, state: tuple[int, int], /) -> None: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:
@@ -180,7 +182,7 @@ class Executable:
 
     @property
     def replicas(self) -> tuple[int, int, int]:
-        """Of this process: (the first, how many, of how many in all)."""
+        """The replicas of this process: (first, count, count in all processes)."""
 
     @property
     def written_inputs(self) -> list[int]: ...
@@ -313,10 +315,10 @@ def make_wired_fabric(
     local: Fabric | None,
     connections: int,
 ) -> Fabric:
-    """Joins this process to the other instances of a program over a process group
-    registered with torch.distributed, which then belongs to it. `instances`: of each
-    its name and its number in `local`, a fabric of those on this host, -1: it is not
-    there. `connections`: devices of the group.
+    """Connects this process to the other instances of a program over a process group
+    registered with torch.distributed, and takes ownership of the group. `instances`:
+    for each its name and its number in `local`, the fabric of the instances on this
+    host; -1 if it is on another host. `connections`: devices of the group.
     """
 
 def pop_scope() -> None: ...
@@ -340,7 +342,7 @@ def repeat(body: Region, count: int, outputs: Sequence[Tensor], /) -> list[Tenso
 def run_custom_op(
     inputs: Sequence[Tensor], name: str, domain: str, version: int, attributes: str
 ) -> list[Tensor]:
-    """A custom op on tensors of the host."""
+    """Runs a custom op on tensors of the host."""
 
 def set_block(ipu: int, stage: int, phase: int, name: str, scoped: bool) -> None:
     """Ops that follow run there (-1: unsaid); `scoped`: every op must then be in a block."""

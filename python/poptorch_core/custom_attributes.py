@@ -1,4 +1,4 @@
-"""The attributes of custom ops, as both packages take them."""
+"""Checks the attributes of custom ops, for both packages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,13 +7,23 @@ Value = float | int | str | Sequence[float] | Sequence[int] | Sequence[str]
 
 
 def check_ascii(text: str) -> None:
-    """ValueError, with PopTorch's text."""
+    """Raises ValueError, with PopTorch's text, if a text has non-ASCII characters."""
     if not text.isascii():
         raise ValueError(f"{text} contains non-ASCII characters.")
 
 
 def checked(attributes: Mapping[str, Value]) -> dict[str, Any]:
-    """As they are, lists for tuples. ValueError, with PopTorch's texts, for anything else."""
+    """Checks attributes.
+
+    Args:
+        attributes: The attributes by name.
+
+    Returns:
+        The attributes, with lists in place of tuples.
+
+    Raises:
+        ValueError: A name or value is invalid. The texts are those of PopTorch.
+    """
     kept: dict[str, Any] = {}
     for key, value in attributes.items():
         if not isinstance(key, str):

@@ -1,4 +1,4 @@
-"""The exceptions that leave PopTorch. The native modules raise these very classes."""
+"""The exceptions that PopTorch raises, also in its native modules."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), package) + os.sep
     for package in ("poptorch", "poptorch_core")
 )
-_LIBRARIES = {"torch", "numpy"}  # whose lines tell users little
+_LIBRARIES = {"torch", "numpy"}  # their lines do not help users
 PYTHON_TYPE = "poptorch_py_error"
 LONG_MESSAGES = "poptorch_error.log"
 _MOST_LINES = 80
@@ -17,10 +17,11 @@ _MOST_LINES = 80
 class Error(RuntimeError):
     """An error in the program or a misuse of the API.
 
-    message: the text without any context.
-    type: the part of the stack that raised it, e.g. "poptorch_py_error", "poptorch_cpp_error".
-    location: where it was raised: a numbered list of context frames, innermost first; empty for
-        errors of the Python layer.
+    Attributes:
+        message: The text without any context.
+        type: The part of the stack that raised it, e.g. "poptorch_py_error", "poptorch_cpp_error".
+        location: The place that raised it, as a numbered list of context frames, innermost first.
+            It is empty for errors of the Python layer.
     """
 
     def __init__(
@@ -33,8 +34,8 @@ class Error(RuntimeError):
         self.message = message
         self.type = type
         self.location = "\n".join(f"  [{i}] {frame}" for i, frame in enumerate(frames))
-        self._origin = origin  # <file>:<line> of the core
-        super().__init__(message, type, tuple(frames), origin)  # pickled and rebuilt from these
+        self._origin = origin  # <file>:<line> in the core
+        super().__init__(message, type, tuple(frames), origin)  # pickling stores these arguments
 
     def __str__(self) -> str:
         begin = f"In {self._origin}: " if self._origin else ""
@@ -48,7 +49,8 @@ class Error(RuntimeError):
 class RecoverableError(Error):
     """A transient failure of the device.
 
-    recovery_action: "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET".
+    Attributes:
+        recovery_action: "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET".
     """
 
     def __init__(
@@ -81,13 +83,21 @@ class UnrecoverableError(Error):
 
 
 class DependencyError(Error, ImportError):
-    """Something that PopTorch needs is missing or of another version."""
+    """A dependency of PopTorch is missing or has another version."""
 
 
 def of_core(
     message: str, type: str, frames: Sequence[str], origin: str, recovery_action: str
 ) -> Error:
-    """What the native modules raise. A message of many lines is in LONG_MESSAGES as a whole."""
+    """Returns the exception that a native module raises.
+
+    Args:
+        message: The text. If it has many lines, the file LONG_MESSAGES gets all of it.
+        type: The part of the stack that raises it.
+        frames: The context frames, innermost first.
+        origin: <file>:<line> in the core.
+        recovery_action: The action of a RecoverableError, else empty.
+    """
     message = _shortened(message)
     if recovery_action:
         return RecoverableError(message, type, frames, origin, recovery_action)
@@ -97,19 +107,19 @@ def of_core(
 
 
 def while_tracing(message: str) -> Error:
-    """An error of the tracer's that its Python part raises, at the caller's line."""
+    """Returns a tracer's error, for its Python part to raise, with the caller's line as origin."""
     caller = sys._getframe(1)
     origin = f"{os.path.basename(caller.f_code.co_filename)}:{caller.f_lineno}"
     return Error(message, "poptorch_cpp_error", ["trace"], origin)
 
 
 def _shortened(message: str) -> str:
-    """Its first lines, where all of them could be written to the file, else as it is."""
+    """Returns the first lines of a long message, if the file LONG_MESSAGES can be written."""
     lines = message.split("\n")
     if len(lines) <= _MOST_LINES:
         return message
     try:
-        # A link would lead the text elsewhere, and a pipe keep the error waiting for a reader.
+        # A link would redirect the text, and a pipe would block the error until a reader comes.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         with open(os.open(LONG_MESSAGES, flags, 0o600), "w", errors="backslashreplace") as file:
             file.write(message + "\n")
@@ -118,13 +128,13 @@ def _shortened(message: str) -> str:
     return "\n".join([*lines[:_MOST_LINES], f"See {LONG_MESSAGES} for details"])
 
 
-# What functions of the user's raised inside of a program, until it leaves as poptorch.Error.
+# Exceptions of user functions inside of a program, kept until a poptorch.Error reports them.
 _causes: list[tuple[str, BaseException]] = []
 _MOST_CAUSES = 16
 
 
 def keep_cause(raised: BaseException) -> str:
-    """Remembers an exception for with_cause; its text, with the line that raised it."""
+    """Keeps an exception for with_cause(), and returns its text with the line that raised it."""
     line = ""
     trace = raised.__traceback__
     while trace is not None:
@@ -139,9 +149,9 @@ def keep_cause(raised: BaseException) -> str:
 
 
 def with_cause(error: Error) -> BaseException:
-    """The error, whose cause is the kept exception that its message tells, if there is one.
+    """Returns the error, with the kept exception that its message quotes as its cause, if any.
 
-    What is no Exception (KeyboardInterrupt, SystemExit) comes back itself.
+    If the kept exception is not an Exception (KeyboardInterrupt, SystemExit), returns that instead.
     """
     for entry in reversed(_causes):
         text, raised = entry

@@ -1,7 +1,7 @@
-"""Processes that end with the one that made them, however that one ends.
+"""Ends processes when the process that started them ends, in whatever way.
 
-The parent of a process is not always its maker: a fork server's children are all its own. So a
-process is told who made it, and watches that one.
+The parent of a process is not always its maker, because a fork server is the parent of all its
+processes. So a process gets the identity of its maker, and watches it.
 """
 
 import os
@@ -12,36 +12,40 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-_POLL_SECONDS = 0.25  # where the kernel has no file descriptors of processes
+_POLL_SECONDS = 0.25  # interval of checks if the kernel has no pidfd_open
 
 
 class Process(NamedTuple):
-    """A process, which is not mistaken for a later one of the same number."""
+    """Identifies a process, also if a later process has the same number."""
 
     pid: int
-    started: int  # in ticks since the machine's start; 0: there is no such process
+    started: int  # in ticks since the machine's start; 0: the process does not exist
 
 
 def this_process() -> Process:
-    """The one that calls."""
+    """Returns the calling process."""
     return Process(os.getpid(), _started(os.getpid()))
 
 
 def lives(process: Process) -> bool:
-    """Whether it has not ended."""
+    """Returns whether a process has not ended."""
     return process.started != 0 and _started(process.pid) == process.started
 
 
 def end_with(maker: Process) -> None:
-    """From here on, this process is killed when `maker` has ended.
+    """Kills this process as soon as `maker` has ended.
 
-    With its process group, if it leads one: so its own children end as well.
+    If this process leads a process group, the whole group is killed, and so are its children.
     """
     threading.Thread(target=_end_behind, args=(maker,), daemon=True, name="end_with").start()
 
 
 class EndsWithMaker:
-    """A worker_init_fn that ends a DataLoader's worker with the process that makes this object."""
+    """A worker_init_fn that ends a DataLoader's worker with the process that creates this object.
+
+    Args:
+        then: The worker_init_fn to call afterwards, or None.
+    """
 
     def __init__(self, then: Callable[[int], Any] | None) -> None:
         self._maker, self._then = this_process(), then
@@ -78,10 +82,10 @@ def _wait_for_end(maker: Process) -> None:
 
 
 def _started(pid: int) -> int:
-    """When a process was started; 0 for none, and for one that has ended."""
+    """Returns when a process was started; 0 if it does not exist or has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()  # behind the name, which may be any
+            fields = file.read().rpartition(")")[2].split()  # the name may be any text
     except OSError:
         return 0
     return 0 if fields[0] in "ZX" else int(fields[19])

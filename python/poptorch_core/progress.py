@@ -1,6 +1,6 @@
-"""Progress bars of long work: one at a time in a process.
+"""Progress bars of long work, one at a time in a process.
 
-Bars of transfers appear on a terminal or in a notebook only, and only when the work takes long.
+Bars of transfers appear only on a terminal or in a notebook, and only if the work takes long.
 """
 
 import contextlib
@@ -15,27 +15,32 @@ from poptorch_core import _core
 if TYPE_CHECKING:
     from tqdm.auto import tqdm
 
-# Of transfers: how long they last before they are worth a line.
+# Transfers show a bar after this time.
 DELAY_SECONDS = 1.0
 
-_shown = threading.Lock()  # held while there is a bar
+_shown = threading.Lock()  # held while a bar exists
 
 
 class Bar:
-    """A bar of tqdm: a line on stderr, which the log ends before it writes, or a notebook's widget.
+    """A tqdm bar: a line on stderr, or a widget in a notebook. The log ends the line if it writes.
 
-    Shows nothing while there is another bar. keywords: those of tqdm.
+    Shows nothing while another bar exists.
+
+    Args:
+        title: The text before the bar.
+        total: The amount of work.
+        keywords: Further arguments of tqdm.
     """
 
     def __init__(self, title: str, total: int, **keywords: Any) -> None:
         self._bar: tqdm | None = None
         if _shown.acquire(blocking=False):
-            from tqdm import auto  # at the first bar: it takes a while
+            from tqdm import auto  # only at the first bar, as the import is slow
 
             self._bar = auto.tqdm(total=total, desc=title, file=sys.stderr, leave=True, **keywords)
 
     def move_to(self, done: int) -> None:
-        """Shows that so much of the total is done."""
+        """Shows that `done` of the total is done."""
         bar = self._bar
         if bar is None:
             return
@@ -43,11 +48,11 @@ class Bar:
         now = time.time()
         if now >= bar.start_t + bar.delay:
             bar.refresh()
-            bar.last_print_t = now  # or close() takes it for one that was never seen
+            bar.last_print_t = now  # else close() assumes that the bar was never shown
             _core.set_line_open(True)
 
     def close(self) -> None:
-        """Ends the line, if there is one."""
+        """Ends the bar's line, if there is one."""
         bar, self._bar = self._bar, None
         if bar is None:
             return
@@ -62,12 +67,18 @@ class Bar:
 def of_bytes(
     title: str, total: Callable[[], int], shown: bool = True
 ) -> Iterator[Callable[[int], object]]:
-    """The bar of a transfer, around it; gives what is called with the bytes of each part of it.
+    """Shows the bar of a transfer, as a context manager around it.
 
-    What the native layer moves on this thread is counted without that. Within the bar of another
-    transfer, or of a compilation, this one counts for that.
+    Bytes that the native layer moves on this thread are counted automatically. While the bar of
+    another transfer or of a compilation is shown, this one shows nothing.
 
-    total: the bytes in all, asked for when somebody looks. shown: whether the user wants bars.
+    Args:
+        title: The text before the bar.
+        total: Returns the bytes of the transfer. It is called only if the bar is shown.
+        shown: Whether the user wants bars.
+
+    Yields:
+        A function to call with the bytes of each part of the transfer.
     """
     if not shown or _shown.locked() or not is_watched():
         yield _nobody
@@ -84,8 +95,11 @@ def of_bytes(
 
 
 class _Count:
-    """Adds parts up. What it is called from may be C++ that no exception should cut short: one of
-    a signal's handler waits until the work is done."""
+    """Adds the parts up.
+
+    The caller may be C++ code that an exception must not interrupt. So an exception, such as that
+    of a signal handler, is kept until finish().
+    """
 
     def __init__(self, bar: Bar) -> None:
         self.bar, self._done = bar, 0
@@ -99,7 +113,7 @@ class _Count:
             self._raised = self._raised or error
 
     def finish(self) -> None:
-        """All is done, whatever was counted."""
+        """Shows that all is done, or raises the exception that was kept."""
         if self._raised is not None:
             raise self._raised
         self.bar.move_to(sys.maxsize)
@@ -110,10 +124,10 @@ def _nobody(_more: int) -> None:
 
 
 def is_watched() -> bool:
-    """Whether stderr is a terminal, or the program runs in a notebook."""
+    """Returns whether stderr is a terminal, or the program runs in a notebook."""
     try:
         return sys.stderr.isatty() or _is_notebook()
-    except (AttributeError, ValueError):  # there is no stderr, or it is closed
+    except (AttributeError, ValueError):  # stderr is None or closed
         return False
 
 

@@ -1,6 +1,6 @@
-"""Environment variables that hold numbers or JSON, and are not of the core's table alone.
+"""Reads environment variables of numbers or JSON that are not only in the core's table.
 
-What cannot be read is an error that names the variable, what it holds and what to set.
+The error for a wrong value names the variable, its value and what to set.
 """
 
 import json
@@ -12,9 +12,16 @@ from poptorch_core.errors import Error
 
 
 def whole_number(environ: Mapping[str, str], name: str, otherwise: int, least: int) -> int:
-    """A whole number of `least` or more; `otherwise` where the variable is not set.
+    """Reads a whole number.
 
-    Raises poptorch.Error for anything else.
+    Args:
+        environ: The environment.
+        name: The variable.
+        otherwise: The result if the variable is not set.
+        least: The smallest valid number.
+
+    Raises:
+        poptorch.Error: The value is not a whole number of `least` or more.
     """
     given = environ.get(name, "")
     if not given:
@@ -30,15 +37,24 @@ def whole_number(environ: Mapping[str, str], name: str, otherwise: int, least: i
 def json_object(
     name: str, example: Mapping[str, Any], environ: Mapping[str, str] = os.environ
 ) -> dict[str, Any]:
-    """The options in a JSON object; none where the variable is not set.
+    """Reads a JSON object.
 
-    example: what it may be, for the error. Raises poptorch.Error for anything but an object.
+    Args:
+        name: The variable.
+        example: A valid value, for the error's text.
+        environ: The environment.
+
+    Returns:
+        The object's entries. They are empty if the variable is not set.
+
+    Raises:
+        poptorch.Error: The value is not a JSON object.
     """
     text = environ.get(name, "")
     try:
         given = json.loads(text or "{}")
         if not isinstance(given, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not a JSON object")
     except (ValueError, RecursionError) as error:
         raise Error(
             f"[environment] {name}={text} is not understood: {error}. "

@@ -1,4 +1,4 @@
-"""Whether a folder that was asked for can be written, before long work is done for it."""
+"""Checks that a requested folder can be written, before long work is done for it."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +7,15 @@ from poptorch_core import Error
 
 
 def check_writable(folder: Path, what: str) -> None:
-    """Makes a folder if needed. Raises poptorch.Error where nothing can be written into it."""
+    """Creates a folder if needed, and checks that it can be written.
+
+    Args:
+        folder: The folder.
+        what: The tag of the error.
+
+    Raises:
+        poptorch.Error: The folder cannot be written.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -17,7 +25,14 @@ def check_writable(folder: Path, what: str) -> None:
 
 
 def cannot_write(path: Path, what: str, error: OSError) -> Error:
-    """The error for a place that was asked for and cannot be written."""
+    """Returns the error for a requested place that cannot be written.
+
+    Args:
+        path: The place.
+        what: The tag of the error.
+        error: The system's error.
+    """
     return Error(
-        f"[{what}] {str(path)!r} cannot be written: {error.strerror}. Choose a folder of your own."
+        f"[{what}] {str(path)!r} cannot be written: {error.strerror}. "
+        "Choose a folder that you can write in."
     )

@@ -1,7 +1,7 @@
 """Programs for IPUs, written op by op.
 
 An `Ir` is a program: graphs of ops on tensors, with streams from and to the host. A `Session`
-compiles and runs it on the emulator. docs/popxl.md says how.
+compiles and runs it on the emulator. docs/popxl.md describes both.
 """
 
 from popxl import (

@@ -1,4 +1,4 @@
-"""What is current while a program is written: the graph, IPU, tile set, names and order of ops."""
+"""The current graph, IPU, tile set, names and order of ops while a program is written."""
 
 import functools
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExecutionContext(IntEnum):
-    """When an op runs: in the program, or when weights come from or go to the host."""
+    """When an op runs: in the program, or when weights are sent from or fetched to the host."""
 
     Normal = 0
     AccumulateOuterFragment = 1
@@ -28,9 +28,11 @@ class ExecutionContext(IntEnum):
 
 @dataclass
 class Context:
-    """The state of the contexts; one for the process.
+    """The state of the contexts; the process has one.
 
-    homes: where the ops of a graph go instead, as into a pipeline's stages; None: nowhere yet.
+    Attributes:
+        homes: The graphs that get the ops of other graphs instead, such as a pipeline's stages;
+            None: no stage is open.
     """
 
     graphs: "list[Graph]" = field(default_factory=list)
@@ -47,12 +49,12 @@ current = Context()
 
 
 def get_current_context() -> Context:
-    """The contexts as they are now."""
+    """Returns the current contexts."""
     return current
 
 
 def get_current_graph() -> "Graph":
-    """The graph of the innermost `with graph:`. RuntimeError outside of any."""
+    """Returns the graph of the innermost `with graph:`. Raises RuntimeError outside of any."""
     if not current.graphs:
         raise RuntimeError(
             "There is no current graph. Write ops inside `with ir.main_graph:` or a graph's build."
@@ -61,9 +63,10 @@ def get_current_graph() -> "Graph":
 
 
 def get_op_graph() -> "Graph":
-    """Where ops go that are written now: into the current graph, or a pipeline's stage of it.
+    """Returns the graph that gets new ops: the current graph, or its pipeline's stage.
 
-    RuntimeError outside of any graph, and between a pipeline's stages.
+    Raises:
+        RuntimeError: There is no current graph, or the code is between a pipeline's stages.
     """
     graph = get_current_graph()
     if graph not in current.homes or current.execution is not ExecutionContext.Normal:
@@ -78,12 +81,12 @@ def get_op_graph() -> "Graph":
 
 
 def get_main_graph() -> "Graph":
-    """The main graph of the current Ir. RuntimeError outside of any graph."""
+    """Returns the main graph of the current Ir. Raises RuntimeError outside of any graph."""
     return get_current_graph().main_graph
 
 
 def get_ir() -> "Ir":
-    """The current Ir. RuntimeError outside of any graph."""
+    """Returns the current Ir. Raises RuntimeError outside of any graph."""
     return get_current_graph().ir
 
 
@@ -92,9 +95,11 @@ gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
 
 @dataclass
 class OpSettings:
-    """Where and when an op runs, by PopART's names.
+    """Where and when an op runs, with PopART's names.
 
-    vgraphId: the IPU; None where nothing decides it. scope: the name scopes around.
+    Attributes:
+        vgraphId: The IPU; None if it is not decided.
+        scope: The name scopes around the op.
     """
 
     vgraphId: "int | None" = None
@@ -105,7 +110,7 @@ class OpSettings:
 
 
 def op_settings(name: str = "") -> OpSettings:
-    """What the contexts say of an op that is written now; its IPU as far as they do."""
+    """Returns the settings of a new op from the contexts; the IPU is None without a context."""
     tiles = TileSet.IO if current.io_tiles else TileSet.Compute
     scope = "/".join(current.names)
     return OpSettings(current.ipu, tiles, current.execution, scope, name)
@@ -126,9 +131,15 @@ def _set(name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def ipu(ipu: "int | None") -> "Iterator[int | None]":
-    """Ops inside run on IPU `ipu`, from 0 (ValueError; TypeError for what is no int).
+    """Runs the ops inside on an IPU.
 
-    None: where their inputs are, or where their outputs are needed.
+    Args:
+        ipu: The IPU, counted from 0. None: the IPU of the ops' inputs, or the one that needs their
+            outputs.
+
+    Raises:
+        TypeError: ipu is neither an int nor None.
+        ValueError: ipu is negative.
     """
     if ipu is not None and not isinstance(ipu, (int, np.integer)):
         raise TypeError(f"IPUs are counted by ints from 0 but {ipu!r} was given.")
@@ -140,14 +151,14 @@ def ipu(ipu: "int | None") -> "Iterator[int | None]":
 
 @contextmanager
 def io_tiles() -> Iterator[None]:
-    """Ops inside run on the tiles kept for input and output."""
+    """Runs the ops inside on the tiles reserved for input and output."""
     with _set("io_tiles", True):
         yield
 
 
 @contextmanager
 def execution_context(context: ExecutionContext) -> Iterator[None]:
-    """Ops inside run in this context."""
+    """Runs the ops inside in this context."""
     with _set("execution", context):
         yield
 
@@ -157,7 +168,7 @@ _execution_context = execution_context
 
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
-    """Tensors made inside are called `name/...`. Yields the whole scope."""
+    """Names tensors made inside `name/...`. Yields the whole scope."""
     current.names.append(name)
     try:
         yield "/".join(current.names)
@@ -166,7 +177,7 @@ def name_scope(name: str) -> Iterator[str]:
 
 
 class debug_context_frame_offset(ContextDecorator):
-    """Accepted as a context and a decorator: ops here record no frames that `i` could skip."""
+    """Accepted as a context and a decorator without effect: ops here do not record frames."""
 
     def __init__(self, i: int) -> None:
         self._offset = i
@@ -179,35 +190,35 @@ class debug_context_frame_offset(ContextDecorator):
 
 
 def op_debug_context(name: Any) -> Any:
-    """Accepted as a decorator, with a name or without: the function stays as it is."""
+    """Accepted as a decorator, with or without a name; returns the function unchanged."""
     return name if callable(name) else lambda function: function
 
 
 def scoped(name: str) -> str:
-    """`name` behind the current name scopes."""
+    """Returns `name` with the current name scopes in front."""
     return "/".join([*current.names, name])
 
 
 @dataclass
 class _Sequence:
-    """One `in_sequence` block: the last op of each graph, which the next one follows.
+    """One `in_sequence` block: the last op of each graph, which the next op follows.
 
-    A block nested with another mode is one unit for the block around it: `inner` holds its ops.
+    A nested block of another mode is one unit for the block around it.
     """
 
     chained: bool
     last: dict[Any, list[int]] = field(default_factory=dict)
-    before: dict[Any, list[int]] = field(default_factory=dict)  # what ops of this block follow
+    before: dict[Any, list[int]] = field(default_factory=dict)  # ops before this block
 
 
 def floating_block() -> "object | None":
-    """The `in_sequence(False)` block around, in which ops have no order of their own."""
+    """Returns the surrounding `in_sequence(False)` block, whose ops have no fixed order."""
     block = current.sequences[-1] if current.sequences else None
     return None if block is None or block.chained else block
 
 
 def order_op(graph: Any, op_id: int) -> list[int]:
-    """Notes a new op; returns the ids of the ops of its graph that must run before it."""
+    """Records a new op; returns the ids of the ops of its graph that must run before it."""
     if not current.sequences:
         return []
     sequence = current.sequences[-1]
@@ -221,10 +232,14 @@ def order_op(graph: Any, op_id: int) -> list[int]:
 
 
 class in_sequence(ContextDecorator):
-    """Ops inside run in the order in which they are written; a context and a decorator.
+    """Runs the ops inside in the order in which they are written; a context and a decorator.
 
-    mode: True chains every op behind the one before; False lets ops inside float, but keeps them
-        together in a chain around; "pass" changes nothing. TypeError for another mode.
+    Args:
+        mode: True chains every op after the one before it. False leaves the ops inside unordered,
+            but keeps them together in a surrounding chain. "pass" changes nothing.
+
+    Raises:
+        TypeError: mode has another value.
     """
 
     def __init__(self, mode: "bool | Literal['pass']" = True) -> None:
@@ -257,7 +272,7 @@ class in_sequence(ContextDecorator):
                     around.last.setdefault(key, []).extend(ids)
 
     def __call__(self, function: Any) -> Any:
-        """The function, its ops in sequence. A new context for each call: they may nest."""
+        """Returns the function with its ops in sequence. Each call opens a context, so may nest."""
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:

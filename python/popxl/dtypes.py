@@ -13,7 +13,7 @@ np_dtype_float8_152 = np.dtype([("float8_152", "u1")])
 
 
 class dtype:
-    """An element type. Only the objects of this module exist; the constructor raises TypeError."""
+    """An element type. This module defines all of them; the constructor raises TypeError."""
 
     _name: str
     _np: np.dtype
@@ -32,11 +32,11 @@ class dtype:
         return self._name
 
     def as_numpy(self) -> np.dtype:
-        """The NumPy type; float8 is a structured type of one u1 field."""
+        """Returns the NumPy type; float8 is a structured type of one u1 field."""
         return self._np
 
     def as_torch(self) -> Any:
-        """The torch type. TypeError when torch has none."""
+        """Returns the torch type. Raises TypeError if torch does not have it."""
         if self._torch is None:
             raise TypeError(f"{self} has no torch counterpart.")
         import torch
@@ -45,11 +45,14 @@ class dtype:
 
     @classmethod
     def as_dtype(cls, x: Any) -> "dtype":
-        """The element type that `x` names or has.
+        """Returns the element type that `x` names or has.
 
-        x: a popxl, NumPy or torch type, a name, Python's `bool` or `float`, anything with
-            `.dtype`, or that `numpy.dtype` takes (`int` is int64, `"i4"` int32). ValueError for
-            everything else.
+        Args:
+            x: A popxl, NumPy or torch type, a name, Python's `bool` or `float`, an object with
+                `.dtype`, or an argument of `numpy.dtype` (`int` is int64, `"i4"` int32).
+
+        Raises:
+            ValueError: x is something else.
         """
         if isinstance(x, dtype):
             return x
@@ -72,7 +75,7 @@ class dtype:
 
     @classmethod
     def from_name(cls, name: str) -> "dtype":
-        """The type called `name`, e.g. "float32" or "half". ValueError for another name."""
+        """Returns the type of a name, e.g. "float32" or "half". Raises ValueError for others."""
         if name not in _NAMES:
             raise ValueError(f"There is no popxl dtype called {name!r}.")
         return _NAMES[name]
@@ -126,36 +129,36 @@ _OF_CORE_NAME = {core: t for t, core in _CORE_NAMES.items()}
 
 
 def core_name(t: dtype) -> str:
-    """What the compiler calls it."""
+    """Returns the compiler's name of a type."""
     return _CORE_NAMES[t]
 
 
 def of_core_name(name: str) -> dtype:
-    """The type that the compiler calls so."""
+    """Returns the type of a compiler's name."""
     return _OF_CORE_NAME[name]
 
 
 def checked(x: Any) -> dtype:
-    """A popxl dtype as it is. TypeError, which names the one that may be meant, for another."""
+    """Returns a popxl dtype. Raises TypeError for other types; it names popxl's counterpart."""
     if isinstance(x, dtype):
         return x
     try:
         meant = f"popxl.{dtype.as_dtype(x).name}"
     except ValueError:
         meant = "e.g. popxl.float32"
-    raise TypeError(f"{x!r} is none of popxl's dtypes. Write {meant}.")
+    raise TypeError(f"{x!r} is not a dtype of popxl. Write {meant}.")
 
 
 def as_bits(array: np.ndarray) -> np.ndarray:
-    """float8 as bytes, which is how the compiler takes it; other arrays as they are."""
+    """Returns float8 as bytes, as the compiler takes it; other arrays unchanged."""
     if array.dtype in (np_dtype_float8_143, np_dtype_float8_152):
         return np.ascontiguousarray(array).view(np.uint8).reshape(array.shape)
     return array
 
 
-if not TYPE_CHECKING:  # which would take any name
+if not TYPE_CHECKING:  # type checkers would accept any name
 
     def __getattr__(name: str) -> Any:
-        if name == "_PT_TO_POPXL":  # needs torch: made when asked for
+        if name == "_PT_TO_POPXL":  # needs torch: made at its use
             return {t.as_torch(): t for t in _TORCH_NAMES.values()}
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

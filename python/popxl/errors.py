@@ -1,4 +1,4 @@
-"""The exceptions that leave popxl beside Python's own."""
+"""The exceptions that popxl raises besides Python's."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from poptorch_core.errors import Error
 
 
 class UndefinedValue(Exception):
-    """A property was asked for that nothing defines yet, e.g. the IPU of a tensor without ops."""
+    """A property is not defined yet, e.g. the IPU of a tensor without ops."""
 
 
 class UnsupportedError(Error):
@@ -19,11 +19,11 @@ class popart_exception(Error):
 
 
 class poplar_application_runtime_error(Error):
-    """A program that fails when it runs, e.g. by a scale of float8 that is out of range."""
+    """A program that fails when it runs, e.g. because a scale of float8 is out of range."""
 
 
 def unsupported(name: str, cure: str = "") -> UnsupportedError:
-    """The error for a name of the API that is missing here; `cure` is what to do instead."""
+    """Returns the error for a name of the API that is missing here; `cure`: what to do instead."""
     return UnsupportedError(
         f"[popxl] {name} is part of PopXL but is not implemented here. "
         f"{cure + ' ' if cure else ''}docs/popxl.md lists what is missing."
@@ -32,18 +32,18 @@ def unsupported(name: str, cure: str = "") -> UnsupportedError:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """What the compiler refuses inside leaves as popart_exception with its text and frames."""
+    """Converts errors of the compiler to popart_exception, with their text and frames."""
     try:
         yield
     except Error as error:
-        if type(error) is not Error:  # a failure of the device, or of this package
+        if type(error) is not Error:  # a failure of the device or of this package
             raise
         raise popart_exception(*error.args) from None
 
 
 @contextmanager
 def running() -> Iterator[None]:
-    """What the program does wrong when it runs leaves as poplar_application_runtime_error."""
+    """Converts errors of the running program to poplar_application_runtime_error."""
     try:
         yield
     except Error as error:

@@ -13,20 +13,20 @@ from popxl.dtypes import dtype as dtype_class
 
 _NAN = 0x80
 _FORMATS = {dtypes.float8_143: (3, 8), dtypes.float8_152: (2, 16)}  # bits of mantissa, bias
-_EXPONENTS = {dtypes.float8_143: (-10, 7), dtypes.float8_152: (-17, 15)}  # least, greatest
+_EXPONENTS = {dtypes.float8_143: (-10, 7), dtypes.float8_152: (-17, 15)}  # minimum, maximum
 _MANTISSAS = {np.dtype(np.float16): 10, np.dtype(np.float32): 23}
 LARGEST_SCALE = 31
-_LIMITS = 253  # of the histogram of `mse_scale`
+_LIMITS = 253  # limits of `mse_scale`'s histogram
 
 
 def is_float8(dtype: dtype_class) -> bool:
-    """Whether it is float8_143 or float8_152."""
+    """Returns whether a type is float8_143 or float8_152."""
     return dtype in _FORMATS
 
 
 @cache
 def _values(dtype: dtype_class) -> np.ndarray:
-    """The number that each byte stands for, float64."""
+    """Returns the number that each byte represents, as float64."""
     if dtype not in _FORMATS:
         raise ValueError(f"float8_143 or float8_152 is needed but got {dtype}.")
     mantissa, bias = _FORMATS[dtype]
@@ -43,11 +43,21 @@ def _values(dtype: dtype_class) -> np.ndarray:
 def host_pow2scale_cast_to_fp8(
     src: np.ndarray, dtype: dtype_class, log2_scale: int = 0, nan_on_overflow: bool = True
 ) -> np.ndarray:
-    """src · 2**log2_scale, rounded to the nearest float8 (ties to even).
+    """Returns src · 2**log2_scale, rounded to the nearest float8 (ties to even).
 
-    src: float16, float32 or float64. What is too large becomes NaN, or the largest number if not
-    nan_on_overflow; infinities are NaN either way. Returns an array of `dtype.as_numpy()`.
-    ValueError for another dtype; TypeError for other data.
+    Args:
+        src: Data of float16, float32 or float64.
+        dtype: float8_143 or float8_152.
+        log2_scale: The exponent of the scale.
+        nan_on_overflow: Whether a number that is too large becomes NaN, instead of the largest
+            number. Infinities always become NaN.
+
+    Returns:
+        An array of `dtype.as_numpy()`.
+
+    Raises:
+        ValueError: The dtype is not float8.
+        TypeError: The data has another type.
     """
     values = _values(dtype)
     src = np.asarray(src)
@@ -72,9 +82,15 @@ def host_pow2scale_cast_to_fp8(
 def host_pow2scale_cast_from_fp8(
     src: np.ndarray, dtype: dtype_class, log2_scale: int = 0
 ) -> np.ndarray:
-    """float8 as `dtype`, then times 2**log2_scale.
+    """Returns float8 data converted to `dtype`, then multiplied by 2**log2_scale.
 
-    src: of float8's NumPy type. ValueError for other data.
+    Args:
+        src: Data of float8's NumPy type.
+        dtype: The type of the result.
+        log2_scale: The exponent of the scale.
+
+    Raises:
+        ValueError: The data is not float8.
     """
     kind = dtype_class.as_dtype(src)
     codes = np.ascontiguousarray(src).view(np.uint8).reshape(src.shape)
@@ -83,9 +99,10 @@ def host_pow2scale_cast_from_fp8(
 
 
 def _shares(src: np.ndarray) -> np.ndarray:
-    """The shares of elements by size: below 2**-126, then those from 2**(i - 126) on, i = 0..252.
+    """Returns the fractions of elements by absolute value.
 
-    The last share is of all from 2**126 on.
+    The first is below 2**-126. Fraction i + 1 starts at 2**(i - 126), i = 0..252. The last one has
+    no upper limit: it starts at 2**126.
     """
     size = np.abs(src.astype(np.float64)).ravel()
     size = size[~np.isnan(size)]
@@ -96,11 +113,11 @@ def _shares(src: np.ndarray) -> np.ndarray:
 
 @cache
 def mse_costs(dtype: dtype_class, mantissa: int) -> np.ndarray:
-    """[scales, sizes]: the error of an element; scales from 31 down, sizes as `_shares` has them.
+    """Returns the error of an element as [scales, sizes]: scales from 31 down, sizes of `_shares`.
 
-    Elements below the format's range count as lost, those above as cut to the largest, those
-    inside by the bits of the `mantissa` that the format has not. Sizes without those below 2**-126,
-    which are lost by all scales alike.
+    Elements below the format's range become 0, and those above become the largest number. Elements
+    inside lose the bits of the `mantissa` that the format lacks. The sizes exclude those below
+    2**-126, which all scales lose.
     """
     if dtype not in _FORMATS:
         raise ValueError(f"float8_143 or float8_152 is needed but got {dtype}.")
@@ -116,8 +133,8 @@ def mse_costs(dtype: dtype_class, mantissa: int) -> np.ndarray:
 
 
 def mse_scale(src: np.ndarray, dtype: dtype_class, mantissa: int) -> tuple[float, int]:
-    """The scale of [-31, 31] with the least error by the sizes of elements: (error, log2_scale)."""
-    # Exact: costs that are equal are ties.
+    """Returns (error, log2_scale) of the scale in [-31, 31] with the smallest estimated error."""
+    # fsum is exact, so that equal costs compare equal.
     share, below = _shares(src)[1:], (2.0**-126 / 2) ** 2
     costs = [math.fsum([below, *row]) for row in mse_costs(dtype, mantissa) * share]
     best = min(costs)
@@ -126,10 +143,17 @@ def mse_scale(src: np.ndarray, dtype: dtype_class, mantissa: int) -> tuple[float
 
 
 def host_fp8_mse_scale(src: np.ndarray, dtype: dtype_class) -> tuple[float, int]:
-    """The scale of [-31, 31] by which float8 keeps `src` best: (error, log2_scale).
+    """Returns (error, log2_scale) of the scale in [-31, 31] with which float8 keeps `src` best.
 
-    src: float16 or float32 (RuntimeError). Found by a histogram of exponents: data near overflow
-    gives a negative scale, data near underflow a positive one.
+    A histogram of exponents determines it: data near overflow gives a negative scale, data near
+    underflow a positive one.
+
+    Args:
+        src: Data of float16 or float32.
+        dtype: float8_143 or float8_152.
+
+    Raises:
+        RuntimeError: The data has another type.
     """
     src = np.asarray(src)
     if src.dtype not in _MANTISSAS:
@@ -138,5 +162,5 @@ def host_fp8_mse_scale(src: np.ndarray, dtype: dtype_class) -> tuple[float, int]
 
 
 def host_fp8_mse_scale_pb(src: np.ndarray, dtype: dtype_class) -> int:
-    """The scale that `host_fp8_mse_scale` finds."""
+    """Returns the scale that `host_fp8_mse_scale` finds."""
     return host_fp8_mse_scale(src, dtype)[1]

@@ -1,8 +1,7 @@
-"""Graphs: what a program is written into.
+"""Graphs, to which a program adds its ops.
 
-A graph keeps two things in step: the compiler's graph, which is what runs, and a record of the ops
-as the user wrote them, which is what schedules print. The order in which ops are written is the
-order in which they take effect.
+A graph keeps two forms consistent: the compiler's graph, which runs, and a record of the ops as the
+user wrote them, which schedules print. Ops take effect in the order in which they are written.
 """
 
 import copy
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class Graph:
     """A graph with inputs and outputs. Made by `Ir.create_graph` and `Ir.create_empty_graph`.
 
-    As a context, `with graph:`, it is where ops are written.
+    Ops written inside the context `with graph:` become part of it.
     """
 
     def __init__(self) -> None:
@@ -32,7 +31,7 @@ class Graph:
 
     @property
     def name(self) -> str:
-        """E.g. "Linear_subgraph(0)"; empty for the main graph."""
+        """The name, e.g. "Linear_subgraph(0)"; empty for the main graph."""
         return self._record.name
 
     @property
@@ -42,7 +41,7 @@ class Graph:
 
     @property
     def ir(self) -> "Ir":
-        """The Ir it belongs to."""
+        """The Ir to which it belongs."""
         return self._record.ir
 
     @property
@@ -67,12 +66,12 @@ class Graph:
 
     @property
     def tensors(self) -> "tuple[Tensor, ...]":
-        """Every tensor of the graph, in the order in which they were made."""
+        """All tensors of the graph, in the order in which they were made."""
         return tuple(self._record.tensors.values())
 
     @property
     def variables(self) -> "tuple[Variable, ...]":
-        """The graph's variables: only the main graph has any."""
+        """The graph's variables; only the main graph has variables."""
         return tuple(t for t in self._record.tensors.values() if isinstance(t, Variable))
 
     @property
@@ -82,18 +81,18 @@ class Graph:
 
     @property
     def called_graphs(self) -> "tuple[Graph, ...]":
-        """Graphs that ops of this graph call, each once."""
+        """The graphs that ops of this graph call, each once."""
         return tuple(dict.fromkeys(graph for op in self._record.ops for graph in op.called))
 
     def get_tensor(self, id: str) -> "Tensor":
-        """The tensor with this id. ValueError when there is none."""
+        """Returns the tensor with this id. Raises ValueError if there is none."""
         if id not in self._record.tensors:
             raise ValueError(f"Graph {self._record.label} has no tensor with id {id!r}.")
         return self._record.tensors[id]
 
     def __contains__(self, tensor: object) -> bool:
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"A graph holds tensors, but {tensor!r} was looked for in {self!r}.")
+            raise TypeError(f"{tensor!r} is not a tensor: {self!r} contains only tensors.")
         return of(tensor).graph is self
 
     def __eq__(self, other: object) -> bool:
@@ -110,7 +109,7 @@ class Graph:
     def __enter__(self) -> "Graph":
         if current.graphs and current.graphs[-1].ir is not self.ir:
             raise RuntimeError(
-                f"{self!r} belongs to {self._record.ir!r} but the current graph to "
+                f"{self!r} belongs to {self._record.ir!r} but the current graph belongs to "
                 f"{current.graphs[-1].ir!r}. Leave that graph's context first."
             )
         current.graphs.append(self)
@@ -121,35 +120,36 @@ class Graph:
 
     @property
     def _pb_graph(self) -> Any:
-        """The graph as PopART shows it."""
+        """PopART's view of the graph."""
         return popart_views.graph(self)
 
     @classmethod
     def _from_pb(cls, pb: Any) -> "Graph":
-        """The graph that PopART shows so."""
+        """Returns the graph of PopART's view."""
         return pb.user()
 
     @property
     def _by_ref_inputs(self) -> "set[Tensor]":
-        """The inputs that are tensors of its callers, whose memory it reads and may write."""
+        """The inputs that share the memory of callers' tensors, which the graph may write."""
         roots = {t: of(of(t).root()) for t in self._record.inputs}
         return {t for t, r in roots.items() if isinstance(r, ConstantRecord) or r.is_memory()}
 
     def _create_tensor_id(self, name: str) -> str:
-        """The id that the next tensor of this name would have."""
+        """Returns the id that the next tensor of this name will have."""
         return self._record.new_id(scoped(name))
 
     def register_op_created_hook(self, fn: Callable[[Any], None]) -> int:
-        """Calls `fn` with every op that is added to this graph from now on, as PopART shows it.
+        """Calls `fn` with PopART's view of every op that is added to this graph from now on.
 
-        Returns a handle.
+        Returns:
+            A handle for remove_op_created_hook.
         """
         handle = of(self.ir).next("hook")
         self._record.hooks[handle] = lambda op: fn(popart_views.op(op))
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
-        """Ends the calls. ValueError for a handle that this graph does not know."""
+        """Removes a hook. Raises ValueError for a handle that this graph does not have."""
         if handle not in self._record.hooks:
             raise ValueError(f"Graph {self._record.label} has no hook {handle}.")
         del self._record.hooks[handle]
@@ -162,14 +162,14 @@ def _with_record(ir: "Ir", name: str, core: Any) -> Graph:
 
 
 def make_graph(ir: "Ir", name: str, core_name: str) -> Graph:
-    """A new graph of the program, without inputs."""
+    """Adds a new graph without inputs to the program."""
     graph = _with_record(ir, name, of(ir).module.add_graph(core_name))
     of(ir).graphs.append(graph)
     return graph
 
 
 def wrap_graph(ir: "Ir", name: str, core: Any) -> Graph:
-    """A graph that the compiler made: its ops become records, and so do graphs that it calls."""
+    """Makes records for a compiler's graph, for its ops, and for the graphs that it calls."""
     for op in core.ops:
         if any(body.name in of(ir).inlined for body in op.bodies):
             core.expand_call(op.id)
@@ -187,7 +187,7 @@ def wrap_graph(ir: "Ir", name: str, core: Any) -> Graph:
 
 
 def _known(ir: "Ir", core: Any) -> Graph:
-    """The graph for one of the compiler's; a new one for what only the compiler knows."""
+    """Returns the graph of a compiler's graph; makes one if only the compiler knows it."""
     found = (graph for graph in of(ir).graphs if of(graph).core.name == core.name)
     return next(found, None) or wrap_graph(ir, core.name, core)
 
@@ -211,7 +211,7 @@ def _record_op(graph: Graph, op: Any) -> None:
 def outline(graph: Graph, name: str) -> Graph:
     """Moves all ops into a new graph with the same inputs and outputs; `graph` is then empty.
 
-    The input tensors stay those of `graph`; outputs and what is between go along.
+    The input tensors stay in `graph`; all other tensors move.
     """
     outer, program = of(graph), of(graph.ir)
     inner_graph = _with_record(graph.ir, name, outer.core)

@@ -1,4 +1,4 @@
-"""Ir: one program, that is a main graph and the graphs it calls, with streams and buffers."""
+"""Ir: one program, made of a main graph, the graphs that it calls, streams and buffers."""
 
 import itertools
 import weakref
@@ -30,12 +30,16 @@ def _of_launcher() -> Replicas:
 class Ir:
     """A program.
 
-    replication: how many replicas run it, each with its own data; 'popdist': those that the
-        launcher has given to all instances, of which this process runs its own (1 without a
-        launcher). ValueError when it gives no positive int.
+    Args:
+        replication: The number of replicas that run it, each with its own data. 'popdist': the
+            launcher's number for all instances, of which this process runs a part (1 without a
+            launcher).
+
+    Raises:
+        ValueError: replication is not a positive int.
     """
 
-    # By id, as long as something else holds them.
+    # Weak references, by id.
     _ir_cache: "weakref.WeakValueDictionary[int, Ir]" = weakref.WeakValueDictionary()
 
     def __init__(self, replication: "int | str" = 1) -> None:
@@ -47,7 +51,7 @@ class Ir:
         self._record.id = next(_ir_ids)
         self._ir_cache[self._record.id] = self
         self._record.main = make_graph(self, "", "main")
-        self._pb_ir.getSessionOptions()  # takes the environment as it is now
+        self._pb_ir.getSessionOptions()  # reads the environment now
 
     @property
     def main_graph(self) -> Graph:
@@ -56,7 +60,7 @@ class Ir:
 
     @property
     def num_host_transfers(self) -> int:
-        """How often a stream transfers in one run at most; 1 unless loops load or store."""
+        """The most transfers of a stream in one run; 1 unless loops load or store."""
         return self._record.num_host_transfers
 
     @num_host_transfers.setter
@@ -67,10 +71,10 @@ class Ir:
 
     @property
     def replication_factor(self) -> int:
-        """How many replicas run the program, in all instances.
+        """The number of replicas that run the program, in all instances.
 
-        RuntimeError when set after a Session was made, ValueError unless it is a positive int that
-        the instances can share.
+        Setting it raises RuntimeError after a Session was made, and ValueError unless it is a
+        positive int that the number of instances divides.
         """
         return self._record.replicas.total
 
@@ -82,57 +86,66 @@ class Ir:
 
     @property
     def instance_replication_factor(self) -> int:
-        """The replicas of this process."""
+        """The number of replicas of this process."""
         return self._record.replicas.here
 
     @property
     def id(self) -> int:
-        """Counts the Irs of the process from 0."""
+        """The number of the Ir in the process, from 0."""
         return self._record.id
 
     def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
-        """A graph made by calling `fn` (a function or a `popxl.Module`) on its inputs.
+        """Makes a graph by calling `fn` on its inputs.
 
-        Tensors and TensorSpecs among the arguments become inputs named after the parameters, by
-        reference where the parameter is annotated `TensorByRef`; tensors in lists, tuples, `*args`
-        and `**kwargs` become `name_0, name_1, ...`. Everything else is passed on. What `fn`
-        returns (None, a tensor or tensors) becomes the outputs.
+        Tensors and TensorSpecs among the arguments become inputs named after the parameters. They
+        are by reference if the parameter is annotated `TensorByRef`. Tensors in lists, tuples,
+        `*args` and `**kwargs` become `name_0, name_1, ...`. Other values are passed on unchanged.
+        The results of `fn` (None, a tensor or tensors) become the outputs.
 
-        TypeError: `fn` is no function; a collection mixes tensors and other values.
-        ValueError: the arguments do not fit the signature; a result is not a tensor.
+        Args:
+            fn: A function or a `popxl.Module`.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
+        Raises:
+            TypeError: `fn` is not a function; a collection mixes tensors and other values.
+            ValueError: The arguments do not fit the signature; a result is not a tensor.
         """
         return build_graph(self, fn, args, kwargs)
 
     def create_empty_graph(self, name: "str | None" = None) -> Graph:
-        """A graph without inputs, called `<name>_subgraph(N)`; `name` is "graph" by default."""
+        """Makes a graph without inputs named `<name>_subgraph(N)`; `name` is "graph" by default."""
         full = f"{name or 'graph'}_subgraph({self._record.next('graph')})"
         return make_graph(self, full, self._record.core_name(full))
 
     def replica_grouping(self, stride: int = 1, group_size: "int | None" = None) -> ReplicaGrouping:
-        """Groups of `group_size` replicas, `stride` apart; all replicas // stride by default."""
+        """Returns groups of `group_size` replicas, `stride` apart; by default all // stride."""
         return make_grouping(self._record.replicas.total, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignments: list[int]) -> ReplicaGrouping:
-        """The grouping that puts replica i into group `assignments[i]`."""
+        """Returns the grouping that puts replica i into group `assignments[i]`."""
         replicas = self._record.replicas.total
         if len(assignments) != replicas:
             raise ValueError(f"{len(assignments)} assignments were given for {replicas} replicas.")
         return grouping_from_assignments(assignments)
 
     def get_all_h2d_streams(self) -> set[Any]:
-        """The streams into the device, used or not."""
+        """Returns the streams to the device, used or not."""
         return {s for s in self._record.streams if of(s).to_device}
 
     def get_all_d2h_streams(self) -> set[Any]:
-        """The streams out of the device, used or not."""
+        """Returns the streams to the host, used or not."""
         return {s for s in self._record.streams if not of(s).to_device}
 
     def dot_checkpoint(self, check: str, save_dir: "str | Path | None" = None) -> None:
         """Draws all graphs in Graphviz's language, into `<save_dir>/<check>.dot`.
 
-        That is, if session option dotChecks names the check or "ALL"; POPART_DOT_CHECKS sets it
-        when the Ir is made, and a first check makes it "ALL" where nothing did.
-        save_dir: becomes session option logDir; the working directory by default.
+        It does so only if session option dotChecks contains the check or "ALL". POPART_DOT_CHECKS
+        sets the option when the Ir is made. The first check sets an empty option to "ALL".
+
+        Args:
+            check: The name of the check.
+            save_dir: Becomes session option logDir; by default the working directory.
         """
         options = self._pb_ir.getSessionOptions()
         if save_dir is not None:
@@ -143,12 +156,12 @@ class Ir:
 
     @property
     def _pb_ir(self) -> Any:
-        """The Ir as PopART shows it."""
+        """PopART's view of the Ir."""
         return popart_views.ir(self)
 
     @classmethod
     def _from_pb(cls, pb: Any) -> "Ir":
-        """The Ir that PopART shows so."""
+        """Returns the Ir of PopART's view."""
         return pb.user()
 
     def __eq__(self, other: object) -> bool:

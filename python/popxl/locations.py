@@ -1,6 +1,6 @@
-"""Where tensors are kept: on the chip or beside it, on which tiles, whole or in shards.
+"""Locations of tensors: on or off the chip, on which tiles, whole or in shards.
 
-The emulator decides by variables and buffers alone; these values travel along.
+These values have no effect: the emulator places tensors by variables and buffers only.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class ReplicatedTensorSharding(IntEnum):
 
 
 class TensorStorage(IntEnum):
-    """On the chip, or in the memory beside it."""
+    """On the chip, or in the memory next to it."""
 
     Undefined = 0
     OnChip = 1
@@ -23,7 +23,7 @@ class TensorStorage(IntEnum):
 
 
 class TileSet(IntEnum):
-    """The tiles that compute, or those kept for input and output."""
+    """The tiles for computation, or those for input and output."""
 
     Undefined = 0
     Compute = 1
@@ -32,10 +32,13 @@ class TileSet(IntEnum):
 
 @dataclass(frozen=True)
 class TensorLocation:
-    """A place for a tensor.
+    """A location for a tensor.
 
-    storage: on or beside the chip. load_tile_set: where it arrives; storage_tile_set: where it
-    stays. replicated_tensor_sharding: in shards over the replicas or not.
+    Attributes:
+        storage: On or off the chip.
+        load_tile_set: The tiles to which it is loaded.
+        storage_tile_set: The tiles that store it.
+        replicated_tensor_sharding: Whether it is sharded over the replicas.
     """
 
     storage: TensorStorage = TensorStorage.Undefined

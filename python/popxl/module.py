@@ -4,12 +4,12 @@ from typing import Any
 
 
 class Module:
-    """A class with state of its own around the function that builds a graph."""
+    """A callable with state whose `build` makes a graph."""
 
     def build(self, *args: Any, **kwargs: Any) -> Any:
-        """Writes the ops; to be overridden. NotImplementedError otherwise."""
+        """Writes the ops; subclasses override it. Raises NotImplementedError here."""
         raise NotImplementedError(f"{type(self).__name__} must define build().")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """`build` on the same arguments."""
+        """Calls `build` with the same arguments."""
         return self.build(*args, **kwargs)

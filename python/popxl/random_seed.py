@@ -8,20 +8,21 @@ MAX_UINT64 = 2**64 - 1
 
 def _checked(number: int, most: int) -> int:
     if not 0 <= number <= most:
-        raise ValueError(f"A number from 0 to {most} is needed but got {number}.")
+        raise ValueError(f"The number must be from 0 to {most} but is {number}.")
     return int(number)
 
 
 def uint64_to_two_uint32(num: int) -> tuple[int, int]:
-    """The high and the low 32 bits. ValueError: it is negative or has more than 64."""
+    """Returns the high and the low 32 bits. Raises ValueError unless it is a uint64."""
     num = _checked(num, MAX_UINT64)
     return num >> 32, num & MAX_UINT32
 
 
 def two_uint32_to_uint64(a: int, b: int) -> int:
-    """The number of the high bits a and the low bits b.
+    """Returns the number with the high bits a and the low bits b.
 
-    ValueError: one is negative or has more than 32.
+    Raises:
+        ValueError: One is negative or has more than 32 bits.
     """
     return _checked(a, MAX_UINT32) << 32 | _checked(b, MAX_UINT32)
 
@@ -33,10 +34,11 @@ def create_seeds(
     gradient_accumulation_factor: int = 1,
     replicas: int = 1,
 ) -> np.ndarray:
-    """Seeds for `ops` that draw random numbers, drawn by NumPy's default_rng(seed + offset).
+    """Returns seeds for `ops` that draw random numbers, from NumPy's default_rng(seed + offset).
 
-    Returns uint32 of shape (batches_per_step, gradient_accumulation_factor, replicas, 2), without
-    dimensions of size 1.
+    Returns:
+        uint32 of shape (batches_per_step, gradient_accumulation_factor, replicas, 2), without
+        dimensions of size 1.
     """
     rng = np.random.default_rng(seed + offset)
     shape = (batches_per_step, gradient_accumulation_factor, replicas)

@@ -1,4 +1,4 @@
-"""Remote buffers: rows of tensors in memory beside the IPUs."""
+"""Remote buffers: rows of tensors in memory outside the IPUs."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class RemoteBuffer:
     """`entries` tensors of one shape and dtype outside the IPU, for `ops.remote_load` and `_store`.
 
-    ValueError: fewer than one entry, or a negative size.
+    Raises:
+        ValueError: There is less than one entry, or a size is negative.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class RemoteBuffer:
     def set_remote_buffer_info(
         self, tensor_dtype: dtype_class, tensor_shape: Iterable[int], entries: int
     ) -> None:
-        """Makes it a buffer of other rows. ValueError once an op uses it."""
+        """Changes the rows. Raises ValueError once an op uses the buffer."""
         shape, dtype = static_shape(tensor_shape), checked(tensor_dtype)
         if self._record.core_name is not None:
             raise ValueError("The rows of a remote buffer cannot change once an op uses it.")
@@ -58,12 +59,12 @@ class RemoteBuffer:
 
     @property
     def _current_ir(self) -> "Ir":
-        """The Ir it belongs to."""
+        """The Ir to which it belongs."""
         return self._record.ir
 
     @property
     def remote_buffer_id(self) -> int:
-        """Counts the buffers of the Ir from 1."""
+        """The number of the buffer in the Ir, from 1."""
         return self._record.id
 
     @property
@@ -81,7 +82,7 @@ class RemoteBuffer:
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """Of a buffer of shards: the shape of the whole; else ()."""
+        """The shape of the whole tensor, for a buffer of shards; else ()."""
         return self._record.meta_shape
 
     @meta_shape.setter
@@ -89,11 +90,11 @@ class RemoteBuffer:
         self._record.meta_shape = tuple(value)
 
     def validate_tensor_matches_buffer(self, t: Tensor, num_shards: int = 1) -> None:
-        """ValueError unless `t`, cut into `num_shards`, is a row of this buffer."""
+        """Raises ValueError unless a shard of `t`, cut into `num_shards`, fits a row."""
         shape = t.shape if num_shards == 1 else (-(-t.nelms // num_shards),)
         if t.dtype != self._record.dtype or shape != self._record.shape:
             raise ValueError(
-                f"Tensor {t.id} does not match buffer. {t!r} is no row of remote buffer "
+                f"Tensor {t.id} does not match buffer. {t!r} is not a row of remote buffer "
                 f"{self._record.id}, which holds {self._record.dtype} {self._record.shape}."
             )
 
@@ -109,5 +110,5 @@ class RemoteBuffer:
 def remote_buffer(
     tensor_shape: "tuple[int, ...]", tensor_dtype: dtype_class, entries: int = 1
 ) -> RemoteBuffer:
-    """A new remote buffer of the current Ir."""
+    """Makes a remote buffer of the current Ir. See RemoteBuffer."""
     return RemoteBuffer(tensor_shape, tensor_dtype, entries)

@@ -1,4 +1,4 @@
-"""Variables that lie in remote buffers, or in shards over replicas.
+"""Variables in remote buffers, or sharded over replicas.
 
 A shard is a flat part of a variable: replica i of a group holds the i-th, padded with zeros.
 """
@@ -17,17 +17,17 @@ from popxl.variable import Variable, check_retrieval_mode, host_data
 
 
 class RemoteVariable(Variable):
-    """A variable in rows of a remote buffer: `ops.remote_load` and `remote_store` reach it."""
+    """A variable in rows of a remote buffer, for `ops.remote_load` and `remote_store`."""
 
 
 class ShardedVariable(Variable):
-    """A variable of which each replica holds a shard."""
+    """A variable that is sharded over replicas."""
 
 
 def _host(
     data: HostTensor, dtype: "dtype_class | None", downcast: bool, rg: ReplicaGrouping, scale: dict
 ) -> tuple[np.ndarray, tuple[int, ...]]:
-    """The host's data, and the shape of one group's."""
+    """Returns the host's data, and the shape of one group's data."""
     graph = get_current_graph()
     if graph is not graph.main_graph:
         raise ValueError(f"Variables belong to the main graph, but {graph.name} is current.")
@@ -96,10 +96,18 @@ def remote_variable(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> RemoteVariable:
-    """A variable in row `offset` of a remote buffer, holding `data` when a session starts.
+    """Makes a variable in row `offset` of a remote buffer, holding `data` when a session starts.
 
-    Arguments as for `popxl.variable`. The data lies at the begin of the row, whatever the shapes: a
-    session raises popart_exception when it is larger. ValueError: another dtype than the buffer's.
+    The data starts at the beginning of the row, whatever the shapes. A session raises
+    popart_exception if it is larger than the row.
+
+    Args:
+        data: The data; this and the other arguments are those of `popxl.variable`.
+        remote_buffer: The buffer.
+        offset: The row.
+
+    Raises:
+        ValueError: The dtype differs from the buffer's.
     """
     check_retrieval_mode(retrieval_mode)
     rg = replica_grouping or get_current_graph().ir.replica_grouping()
@@ -136,14 +144,21 @@ def remote_replica_sharded_variable(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> RemoteVariable:
-    """A variable whose shards lie in row `offset` of the replicas' remote buffers.
+    """Makes a variable whose shards are in row `offset` of the replicas' remote buffers.
 
-    It is cut over as many replicas as the buffer was made for (`replica_sharded_buffer`) or as its
-    shapes say, otherwise over its groups. retrieval_mode: "all_replicas" gives the session the
-    whole of every replica's shards: (replicas, *shape).
+    The buffer (`replica_sharded_buffer`) or its shapes determine the number of shards; otherwise
+    the variable is sharded over its groups. The buffer holds flat shards. This sets its meta shape,
+    or requires that it is the variable's shape.
 
-    The buffer holds flat shards; its meta shape is set, or must be the variable's shape. ValueError
-    otherwise, and without several replicas.
+    Args:
+        data: The data; this and the other arguments are those of `popxl.variable`.
+        remote_buffer: The buffer.
+        offset: The row.
+        retrieval_mode: "all_replicas" gives the session the whole data of every replica's shards:
+            (replicas, *shape).
+
+    Raises:
+        ValueError: The buffer's meta shape is another; there is only one replica.
     """
     check_retrieval_mode(retrieval_mode)
     scale = {"log2_scale": log2_scale, "nan_on_overflow": nan_on_overflow}
@@ -172,15 +187,22 @@ def replica_sharded_variable(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> tuple[ShardedVariable, Tensor]:
-    """A variable of which each replica of a group keeps a shard: (variable, shard).
+    """Makes a variable that is sharded over the replicas of a group.
 
-    shard_over: over how many replicas of a group it is cut, all of them by default.
-    retrieval_mode as for `remote_replica_sharded_variable`.
+    The variable is for the session's data. Ops read and write the shard, which is flat and has the
+    variable's shape as meta shape. The program shows a load named `<name>_rts` when weights are
+    sent from the host, and a store when they are fetched.
 
-    The variable is for the session's data; the shard, flat with the variable's shape as meta
-    shape, is what ops read and write. The program shows a load named `<name>_rts` when weights come
-    from the host, and a store when they go there. ValueError without several replicas, and as for
-    `replica_sharded_buffer`.
+    Args:
+        data: The data; this and the other arguments are those of `popxl.variable`.
+        shard_over: The number of replicas of a group that hold shards; by default all.
+        retrieval_mode: See `remote_replica_sharded_variable`.
+
+    Returns:
+        The variable and the shard.
+
+    Raises:
+        ValueError: There is only one replica; see also `replica_sharded_buffer`.
     """
     check_retrieval_mode(retrieval_mode)
     scale = {"log2_scale": log2_scale, "nan_on_overflow": nan_on_overflow}
@@ -195,7 +217,7 @@ def replica_sharded_variable(
 
 
 def _loaded_shard(made: ShardedVariable, value: Any) -> Tensor:
-    """The shard, as what the program loads and stores with the weights."""
+    """Returns the shard, as the tensor that the program loads and stores with the weights."""
     graph, shape, name = get_current_graph(), of(made).known_layout().shape, f"{made.name}_rts"
     shard = make_tensor(Tensor, graph, f"{name}_remote_loaded", value, meta_shape=shape)
     show_transfers(shard, name)
@@ -203,7 +225,7 @@ def _loaded_shard(made: ShardedVariable, value: Any) -> Tensor:
 
 
 def show_transfers(loaded: Tensor, name: str) -> None:
-    """Shows a load of the tensor when weights come from the host, and a store when they go."""
+    """Shows a load of the tensor when weights are sent from the host, and a store after."""
     main, spec = of(of(loaded).graph), TensorSpec(loaded.shape, loaded.dtype)
     with execution_context(ExecutionContext.WeightsFromHostFragment):
         init = main.add_op("Init", [])
@@ -223,11 +245,20 @@ def replica_sharded_buffer(
     shard_over: "int | None" = None,
     entries: int = 1,
 ) -> RemoteBuffer:
-    """A remote buffer for flat shards of tensors of this shape: ceil(elements / shard_over) each.
+    """Makes a remote buffer for flat shards of tensors: ceil(elements / shard_over) each.
 
-    shape: with several replica groups, their number comes first, as in a variable's data.
-    shard_over: by default the size of the replica groups, of those of constant stride in them.
-    ValueError: shard_over does not divide that; the first dimension is not the number of groups.
+    Args:
+        shape: The tensors' shape; with several replica groups, their number comes first, as in a
+            variable's data.
+        dtype: The element type.
+        replica_grouping: The replicas that share data; by default all.
+        shard_over: The number of shards; by default the size of the replica groups, or of the
+            groups of constant stride in them.
+        entries: The number of rows.
+
+    Raises:
+        ValueError: shard_over does not divide that size; the first dimension is not the number of
+            groups.
     """
     ir = get_current_graph().ir
     rg = replica_grouping or make_grouping(

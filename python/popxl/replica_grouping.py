@@ -1,4 +1,4 @@
-"""Groups of replicas: which of them share a value or take part in one collective."""
+"""Groups of replicas that share a value or take part in one collective."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from popxl._impl.records.link import made
 
 
 class VariableRetrievalMode(IntEnum):
-    """Whose value of a variable the host gets."""
+    """The replicas whose values of a variable the host gets."""
 
     OnePerGroup = 0
     AllReduceReplicas = 1
@@ -24,9 +24,12 @@ RETRIEVAL_MODES = {
 
 
 class VariableSettings:
-    """How a variable's data on the host and on replicas belong together.
+    """The relation between a variable's data on the host and on replicas.
 
-    stride, group_size: of the groups of replicas that share a value; 0: all replicas are one.
+    Args:
+        stride: The stride of the groups of replicas that share a value.
+        group_size: Their size; 0: all replicas form one group.
+        retrieval_mode: The replicas whose values the host gets.
     """
 
     def __init__(
@@ -38,32 +41,32 @@ class VariableSettings:
         self._stride, self._size, self._mode = stride, group_size, retrieval_mode
 
     def getStride(self) -> int:
-        """The distance of neighbours in a group."""
+        """Returns the distance of neighbours in a group."""
         return self._stride
 
     def getGroupSize(self) -> int:
-        """How many replicas a group has."""
+        """Returns the number of replicas in a group."""
         return self._size
 
     def getRetrievalMode(self) -> VariableRetrievalMode:
-        """Whose value the host gets."""
+        """Returns which replicas' values the host gets."""
         return self._mode
 
     def isUsingCommGroup(self) -> bool:
-        """False: stride and size say it."""
+        """Returns False: stride and size define the groups."""
         return False
 
     def groups(self, replicas: int) -> list[list[int]]:
-        """The replicas of each group, of so many."""
+        """Returns the replicas of each group, for this number of replicas."""
         grouping = make_grouping(replicas, self._stride, self._size or None)
         return replicas_by_group(grouping)
 
     def getGroupCount(self, replicas: int) -> int:
-        """How many groups so many replicas make."""
+        """Returns the number of groups, for this number of replicas."""
         return len(self.groups(replicas))
 
     def numReplicasReturningVariable(self, replicas: int) -> int:
-        """How many values the host gets."""
+        """Returns the number of values that the host gets."""
         if self._mode is VariableRetrievalMode.AllReplicas:
             return replicas
         return self.getGroupCount(replicas)
@@ -71,7 +74,7 @@ class VariableSettings:
     def shapeOnReplica(
         self, full_shape: Sequence[int], replicas: int, name: str = ""
     ) -> tuple[int, ...]:
-        """The shape on a replica of data of this shape. ValueError: not a row for each value."""
+        """Returns a replica's shape of host data. Raises ValueError unless each value has a row."""
         rows = self.numReplicasReturningVariable(replicas)
         if rows > 1 and tuple(full_shape[:1]) != (rows,):
             raise ValueError(f"{name or 'A variable'} needs {rows} rows but has {full_shape}.")
@@ -98,32 +101,32 @@ class ReplicaGrouping:
 
     @property
     def num_groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return max(self._record.assignment) + 1
 
     @property
     def group_size(self) -> int:
-        """How many replicas a group has."""
+        """The number of replicas in a group."""
         return len(self._record.assignment) // self.num_groups
 
     @property
     def stride(self) -> int:
-        """The distance of neighbours in a group. NotImplementedError when it varies."""
+        """The distance of neighbours in a group. Raises NotImplementedError if it varies."""
         if self._record.stride is None:
             raise NotImplementedError(f"The grouping {self.assignment} has no constant stride.")
         return self._record.stride
 
     @property
     def is_const(self) -> bool:
-        """Whether the distance of neighbours is the same everywhere."""
+        """Whether the distance of neighbours is constant."""
         return self._record.stride is not None
 
     @property
     def const_rg(self) -> "ReplicaGrouping":
-        """A grouping of constant stride whose groups lie inside these.
+        """A grouping of constant stride whose groups are parts of these.
 
-        Groups are cut where neighbours are further apart than the nearest ones are anywhere; the
-        greatest common divisor of what is left is the size.
+        The stride is the smallest distance of neighbours. Groups are cut at larger distances; the
+        size is the greatest common divisor of the parts' sizes.
         """
         if self._record.stride is not None:
             return self
@@ -140,7 +143,7 @@ class ReplicaGrouping:
         return self._inside(stride, math.gcd(*sizes))
 
     def _inside(self, stride: int, size: int) -> "ReplicaGrouping":
-        """That grouping if its groups lie inside these, else each replica by itself."""
+        """Returns this stride and size if its groups are parts of these, else groups of one."""
         assignment = self._record.assignment
         try:
             finer = make_grouping(len(assignment), stride, size)
@@ -150,7 +153,7 @@ class ReplicaGrouping:
         return finer if len(pairs) == finer.num_groups else make_grouping(len(assignment), 1, 1)
 
     def _const_groups(self) -> "list[int] | None":
-        """The group that each group of `const_rg` lies in; None for a constant stride."""
+        """Returns the group that contains each group of `const_rg`; None for a constant stride."""
         if self.is_const:
             return None
         own = self._record.assignment
@@ -158,17 +161,17 @@ class ReplicaGrouping:
 
     @property
     def to_device_map(self) -> "list[int] | None":
-        """The group of each group of `const_rg`. None for a constant stride."""
+        """The group that contains each group of `const_rg`; None for a constant stride."""
         return self._const_groups()
 
     @property
     def to_host_map(self) -> "list[int] | None":
-        """For each group the first group of `const_rg` in it. None for a constant stride."""
+        """The first group of `const_rg` in each group; None for a constant stride."""
         groups = self._const_groups()
         return None if groups is None else [groups.index(g) for g in range(self.num_groups)]
 
     def transpose(self) -> "ReplicaGrouping":
-        """The grouping of the i-th members of all groups."""
+        """Returns the grouping of the i-th members of all groups."""
         seen: dict[int, int] = {}
         assignment = []
         for group in self._record.assignment:
@@ -185,7 +188,7 @@ class ReplicaGrouping:
 
     @property
     def _pb_replica_grouping(self) -> Any:
-        """The grouping as PopART shows it. NotImplementedError when its stride varies."""
+        """PopART's view of the grouping. Raises NotImplementedError if its stride varies."""
         count = len(self._record.assignment)
         return popart_views.replica_grouping(count, self.stride, self.group_size)
 
@@ -208,7 +211,7 @@ class ReplicaGrouping:
 
 
 def replicas_by_group(grouping: ReplicaGrouping) -> list[list[int]]:
-    """The replicas of each group."""
+    """Returns the replicas of each group."""
     out: list[list[int]] = [[] for _ in range(grouping.num_groups)]
     for replica, group in enumerate(grouping.assignment):
         out[group].append(replica)
@@ -218,7 +221,7 @@ def replicas_by_group(grouping: ReplicaGrouping) -> list[list[int]]:
 def make_grouping(
     replicas: int, stride: int = 1, group_size: "int | None" = None
 ) -> ReplicaGrouping:
-    """Groups `stride` apart. ValueError when they do not divide the replicas."""
+    """Returns groups of stride `stride`. Raises ValueError unless they divide the replicas."""
     if stride < 1 or replicas % stride:
         raise ValueError(f"The stride {stride} must divide the {replicas} replicas.")
     size = replicas // stride if group_size is None else group_size
@@ -235,7 +238,11 @@ def make_grouping(
 
 
 def grouping_from_assignments(assignment: list[int]) -> ReplicaGrouping:
-    """Replica i in group `assignment[i]`. ValueError: numbers out of order, unequal groups."""
+    """Returns the grouping with replica i in group `assignment[i]`.
+
+    Raises:
+        ValueError: The groups are not numbered in order, or have unequal sizes.
+    """
     groups = list(dict.fromkeys(assignment))
     if groups != list(range(len(groups))):
         raise ValueError(f"Groups must be numbered in order of appearance: {assignment}.")

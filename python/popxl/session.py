@@ -1,4 +1,4 @@
-"""Session: compiles an Ir and runs it, and carries variables between host and device."""
+"""Session: compiles and runs an Ir, and transfers variables between host and device."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -28,18 +28,18 @@ if TYPE_CHECKING:
 _DEVICES = ("cpu", "ipu_model", "ipu_hw")
 _WARNING = 3  # a level of the core's log
 _PARTIAL = (
-    "some variables are on the device as it left them in the middle of the program. Write them "
-    "with write_variables_data to go on from values that you know"
+    "some variables on the device have values from the middle of the program. Write them with "
+    "write_variables_data to continue from known values"
 )
 
 _LOST = (
-    "what it held is lost, and the host has the variables as they were last fetched or written. "
+    "its data is lost, and the host has the variables as they were last fetched or written. "
     "Write those of a checkpoint with write_variables_data"
 )
 
 
 def _cache_path(ir: Ir) -> str:
-    """The folder that keeps compiled programs; empty: none are kept."""
+    """Returns the folder for compiled programs; empty: they are not cached."""
     options = ir._pb_ir.getSessionOptions()
     return options.cachePath if options.enableEngineCaching else ""
 
@@ -47,17 +47,16 @@ def _cache_path(ir: Ir) -> str:
 class Session:
     """A compiled program on an emulated device.
 
-    ir: the program; later changes to it do not reach the session. RuntimeError without ops,
-        popart_exception when it does not compile.
-    device_desc: 'ipu_hw', 'ipu_model' or 'cpu', all of which are the emulator; ValueError for
-        'cpu' with several IPUs.
-    weights_to_host_on_exit: whether leaving the context fetches the variables.
+    Entering its context attaches it and sends the variables to the device. `run` works only inside;
+    data may be read and written outside as well. With several instances, each makes a session and
+    waits for the others. Host data is that of all replicas; `run` has this instance's rows.
 
-    A program of several instances is one session in each, which the others are waited for. Data on
-    the host is that of all replicas, rows of `run` are those of this instance's.
-
-    As a context it is attached: entering sends the variables to the device. `run` works only
-    inside; data may be read and written outside as well.
+    Args:
+        ir: The program; later changes to it do not affect the session. RuntimeError without ops,
+            popart_exception if it does not compile.
+        device_desc: 'ipu_hw', 'ipu_model' or 'cpu': all are the emulator. ValueError for 'cpu' with
+            several IPUs.
+        weights_to_host_on_exit: Whether leaving the context fetches the variables.
     """
 
     def __init__(
@@ -75,7 +74,7 @@ class Session:
         of(ir).replicas.check(ir._pb_ir.getSessionOptions().enableReplicatedGraphs)
         if ir.main_graph.inputs:
             raise popart_exception(
-                f"The main graph has inputs, {ir.main_graph.inputs}, which nothing fills. Use "
+                f"The main graph has inputs, {ir.main_graph.inputs}, which get no data. Use "
                 "popxl.h2d_stream."
             )
         ipus = 1 + max((of(t).ipu or 0 for g in of(ir).graphs for t in g.tensors), default=0)
@@ -93,7 +92,7 @@ class Session:
         self._transfers = ir.num_host_transfers
         self._inputs = [s for s in of(ir).streams if isinstance(s, HostToDeviceStream)]
         self._outputs = [s for s in of(ir).streams if isinstance(s, DeviceToHostStream)]
-        # The program says itself when its IPUs run.
+        # The ops of the program determine the order in which its IPUs run.
         said = {
             "replication_factor": ir.replication_factor,
             "link_domain": instance.link_domain(),
@@ -123,11 +122,11 @@ class Session:
         return io_shape(stream, self._transfers, self._replicas)
 
     def expected_inputs(self) -> list[HostToDeviceStream]:
-        """The streams that `run` takes data for."""
+        """Returns the streams for which `run` takes data."""
         return list(self._inputs)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
-        """Arrays that `run_with_outputs` can fill: (transfers, replicas) + shape, without ones."""
+        """Returns arrays for `run_with_outputs`: (transfers, replicas) + shape, without ones."""
         return {s: np.zeros(self._io_shape(s), s.dtype.as_numpy()) for s in self._outputs}
 
     def _checked_inputs(self, inputs: Mapping[Any, Any], downcast: bool) -> list[np.ndarray]:
@@ -150,26 +149,31 @@ class Session:
     def run(
         self, inputs: "Mapping[HostToDeviceStream, Any] | None" = None, downcast_inputs: bool = True
     ) -> dict[DeviceToHostStream, np.ndarray]:
-        """Runs the program once.
+        """Runs the program once. A signal whose handler raises (Ctrl-C) ends it within 0.5 s.
 
-        inputs: an array of shape (num_host_transfers if > 1, replicas of this instance if > 1) +
-            stream.shape for each stream to the device; 64-bit arrays become 32 bits if
-            downcast_inputs.
-        Returns an array for each stream to the host, shaped likewise. ValueError: not attached,
-        missing or unexpected streams, other shapes or dtypes. TypeError: no dict. A signal whose
-        handler raises, as Ctrl-C does, ends the run within half a second. RecoverableError,
-        UnrecoverableError: the device failed, and holds nothing until the context is left and
-        entered again, which sends the variables as the host has them.
+        Args:
+            inputs: An array for each stream to the device, of shape (num_host_transfers if > 1,
+                replicas of this instance if > 1) + stream.shape.
+            downcast_inputs: Whether 64-bit arrays become 32 bits.
+
+        Returns:
+            An array of such a shape for each stream to the host.
+
+        Raises:
+            ValueError: Not attached; missing or unexpected streams; other shapes or dtypes.
+            TypeError: inputs is not a dict.
+            RecoverableError, UnrecoverableError: The device failed and its data is lost. Entering
+                the context again sends the host's variables.
         """
         self._check_attached("run")
         arrays = self._checked_inputs({} if inputs is None else inputs, downcast_inputs)
-        self._stale = True  # also when the run is cut short
+        self._stale = True  # also if the run is interrupted
         try:
             with running():
                 results = self._executable.run(arrays)
         except BaseException:
             if self._executable.forget_partial_state():
-                _core.log(_WARNING, f"The run of {self!r} was cut short: {_PARTIAL}.")
+                _core.log(_WARNING, f"The run of {self!r} was interrupted: {_PARTIAL}.")
             raise
         return _Results(
             (port.stream, port.returned(result))
@@ -182,24 +186,24 @@ class Session:
         outputs: "Mapping[DeviceToHostStream, np.ndarray] | None" = None,
         downcast_inputs: bool = True,
     ) -> None:
-        """`run` into arrays of the caller, one for each stream. ValueError when they do not fit."""
+        """Runs into arrays of the caller, one per stream. Raises ValueError if they do not fit."""
         outputs = outputs or {}
         self._validate_run_outputs(outputs)
         for stream, result in self.run(inputs, downcast_inputs).items():
             outputs[stream][...] = result
 
     def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> None:
-        """Raises what `run` would for these inputs."""
+        """Raises the errors of `run` for these inputs."""
         self._checked_inputs(inputs, True)
 
     def _validate_run_outputs(self, outputs: Mapping[Any, np.ndarray]) -> None:
-        """Raises what `run_with_outputs` would for these outputs."""
+        """Raises the errors of `run_with_outputs` for these outputs."""
         if set(outputs) != set(self._outputs):
-            raise ValueError(f"The program gives {self._outputs} but arrays are for {outputs}.")
+            raise ValueError(f"The program returns {self._outputs} but got arrays for {outputs}.")
         for stream, array in outputs.items():
             if array.dtype != stream.dtype.as_numpy() or array.shape != self._io_shape(stream):
                 raise ValueError(
-                    f"{stream!r} gives {self._io_shape(stream)} but the array has {array.shape}, "
+                    f"{stream!r} returns {self._io_shape(stream)} but the array has {array.shape}, "
                     f"{array.dtype}."
                 )
 
@@ -214,7 +218,7 @@ class Session:
 
     @property
     def ir(self) -> Ir:
-        """The Ir that it was made from."""
+        """The Ir from which it was made."""
         return self._ir
 
     ir_ = ir
@@ -252,9 +256,9 @@ class Session:
         return self._to_host_on_exit and not self._read_only
 
     def weights_from_host(self) -> None:
-        """Sends variables that were written on the host to the device. ValueError if detached.
+        """Sends variables written on the host to the device. Raises ValueError if detached.
 
-        Instances do it together the first time, and warn where they begin with other data.
+        All instances must make the first call, which warns if their data differs.
         """
         self._check_attached("weights_from_host")
         if not self._compared:
@@ -267,10 +271,10 @@ class Session:
         self._written.clear()
 
     def weights_to_host(self) -> None:
-        """Fetches all variables from the device. ValueError if detached.
+        """Fetches all variables from the device. Raises ValueError if detached.
 
-        Instances do it together, where a run has been since: each gets the data of all replicas.
-        Memory-mapped arrays are flushed; RuntimeError if one of them is read-only.
+        After a run, all instances must call it: each gets the data of all replicas. Memory-mapped
+        arrays are flushed; RuntimeError if one of them is read-only.
         """
         self._check_attached("weights_to_host")
         if self._read_only:
@@ -281,9 +285,9 @@ class Session:
         self.fetch_variables()
 
     def fetch_variables(self, root: int = 0) -> None:
-        """What get_tensor_data does first: fetches what runs may have changed.
+        """Fetches the variables if a run may have changed them, as get_tensor_data does first.
 
-        root: of groups that have replicas of this instance, the first of these has the value.
+        root: The instance whose replicas give the values of groups that have some there.
         """
         if not self._stale:
             return
@@ -302,20 +306,20 @@ class Session:
         return progress.of_bytes(f"Variables to the {to}", lambda: sum(each))
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
-        """What a variable or constant holds: a view of the host's buffer, groups in front.
+        """Returns the data of a variable or constant: a view of the host's buffer, groups in front.
 
-        Attached, the device's values are fetched first. TypeError for another tensor.
+        If attached, it fetches the device's values first. Raises TypeError for another tensor.
         """
         return self.get_tensors_data([tensor])[tensor]
 
     def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
-        """What variables and constants hold, by tensor; see `get_tensor_data`."""
+        """Returns the data of variables and constants, by tensor; see `get_tensor_data`."""
         tensors = list(tensors)
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
                 raise TypeError(
-                    f"{tensor!r} is not of type Constant or Variable. What the program computes "
-                    "comes from ops.host_store to a stream, in what run returns."
+                    f"{tensor!r} is not of type Constant or Variable. Store computed tensors to a "
+                    "stream with ops.host_store: run returns them."
                 )
             if isinstance(tensor, Variable) and tensor not in self._host:
                 raise ValueError(self._foreign(tensor))
@@ -327,15 +331,16 @@ class Session:
         }
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
-        """Sets what a variable holds; see `write_variables_data`."""
+        """Sets the data of a variable; see `write_variables_data`."""
         self.write_variables_data({tensor: data})
 
     def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
-        """Sets what variables hold; attached, they are sent to the device in one go.
+        """Sets the data of variables; if attached, sends all to the device at once.
 
-        TypeError: not a variable, or data of another dtype (Python numbers are converted).
-        NotImplementedError: a variable that is retrieved from all replicas.
-        ValueError: data that has not the variable's shape_on_host.
+        Raises:
+            TypeError: Not a variable, or data of another dtype (Python numbers are converted).
+            NotImplementedError: A variable is retrieved from all replicas.
+            ValueError: Data does not have the variable's shape_on_host.
         """
         arrays = {v: self._checked_data(v, given) for v, given in data.items()}
         if self._stale and self.is_attached:
@@ -356,7 +361,7 @@ class Session:
         if variable not in self._host:
             raise TypeError(self._foreign(variable))
         if of(variable).all_replicas:
-            raise NotImplementedError(f"{variable!r} is retrieved from all replicas: fixed here.")
+            raise NotImplementedError(f"{variable!r} is retrieved from all replicas: read-only.")
         plain = isinstance(given, (bool, int, float, list, tuple))
         array = to_numpy(
             unmapped(given), variable.dtype if plain else None, downcast=False, copy=False
@@ -371,21 +376,15 @@ class Session:
 
     def _foreign(self, variable: Variable) -> str:
         if variable.ir is self._ir:
-            return f"{variable!r} was made after this session. Make the session again."
+            return f"{variable!r} was made after this session. Make a new session."
         return f"{variable!r} is a variable of {variable.ir!r} but the session runs {self._ir!r}."
 
     def write_report(self, folder: "str | os.PathLike[str]") -> None:
-        """Writes what the device holds and does into a folder: report.html, and the data of it.
-
-        poptorch.Error where nothing can be written.
-        """
+        """Writes report.html and its data into a folder. Raises poptorch.Error if it cannot."""
         reporting.write(self._ir, self._executable, folder)
 
     def plot_memory(self) -> "Figure":
-        """What each IPU holds as its program goes on, as a figure of matplotlib.
-
-        Raises popxl's Error where that is not installed.
-        """
+        """Returns a matplotlib figure of each IPU's memory over time. Raises Error without it."""
         return drawings.memory(columns.make(self._executable, {}))
 
     def __repr__(self) -> str:
@@ -393,7 +392,7 @@ class Session:
 
 
 class _Results(dict):
-    """What a run returns, by stream; a KeyError tells the streams."""
+    """The results of a run, by stream; a KeyError names the streams."""
 
     def __missing__(self, key: Any) -> Any:
-        raise KeyError(f"The program gives {list(self)}, which are the keys here, but not {key!r}.")
+        raise KeyError(f"{key!r} is not a result of the program. The keys are {list(self)}.")

@@ -40,7 +40,7 @@ class Stream:
 
     @property
     def name(self) -> str:
-        """The name that it was given."""
+        """The name given to it."""
         return self._record.name
 
     @property
@@ -67,12 +67,12 @@ class DeviceToHostStream(Stream):
 def h2d_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> HostToDeviceStream:
-    """A stream of tensors to the device. It belongs to the main graph, whichever is current."""
+    """Makes a stream of tensors to the device. It belongs to the main graph in any context."""
     return HostToDeviceStream(shape, dtype, name)
 
 
 def d2h_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> DeviceToHostStream:
-    """A stream of tensors to the host. It belongs to the main graph, whichever is current."""
+    """Makes a stream of tensors to the host. It belongs to the main graph in any context."""
     return DeviceToHostStream(shape, dtype, name)

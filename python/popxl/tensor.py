@@ -1,4 +1,4 @@
-"""Tensors, variables and constants: everything that users reach by `popxl.tensor`."""
+"""Tensors, variables and constants: the names of `popxl.tensor`."""
 
 from popxl.tensor_base import (
     DEFAULT_NAME,

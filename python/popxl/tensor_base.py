@@ -1,7 +1,7 @@
-"""Tensors: values of a graph, with the operators that make ops of them.
+"""Tensors: values of a graph, with operators that make ops.
 
 A tensor's value changes only through ops that write in place. Tensors that such ops return, and
-views made by ops ending in `_`, share the memory of the tensor they come from.
+views made by ops ending in `_`, share the memory of their source tensor.
 """
 
 import operator
@@ -28,24 +28,32 @@ DEFAULT_NAME = "t"
 
 
 def static_shape(shape: Iterable[int]) -> tuple[int, ...]:
-    """The shape of a tensor to come. ValueError for a negative size: all sizes are static.
+    """Returns the shape of a future tensor; all sizes are static.
 
-    TypeError for what is no sequence of whole numbers.
+    Raises:
+        ValueError: A size is negative.
+        TypeError: The shape is not a sequence of whole numbers.
     """
     try:
         sizes = tuple(operator.index(n) for n in shape)
     except TypeError:
         raise TypeError(f"A shape is a tuple of ints, e.g. (2, 3), but is {shape!r}.") from None
     if min(sizes, default=0) < 0:
-        raise ValueError(f"A shape takes sizes from 0, known when it is written, but is {sizes}.")
+        raise ValueError(f"The sizes of a shape must be static, and 0 or more, but are {sizes}.")
     return sizes
 
 
 class TensorSpec(Mapping):
-    """Shape and dtype of a tensor to come: what graphs are made for. Hashable.
+    """Shape and dtype of a future tensor, from which graphs are made. Hashable.
 
-    meta_shape: of a tensor sharded over replicas, the shape of the whole.
-    ValueError: a negative size. TypeError: sizes that are no ints, no dtype of popxl.
+    Args:
+        shape: The shape.
+        dtype: The element type.
+        meta_shape: For a tensor sharded over replicas, the shape of the whole.
+
+    Raises:
+        ValueError: A size is negative.
+        TypeError: The sizes are not ints, or the dtype is not a dtype of popxl.
     """
 
     def __init__(
@@ -56,11 +64,11 @@ class TensorSpec(Mapping):
         self.meta_shape = tuple(meta_shape or ())
 
     def to_dict(self) -> dict[str, Any]:
-        """The three fields by name."""
+        """Returns the three fields by name."""
         return {"shape": self.shape, "dtype": self.dtype, "meta_shape": self.meta_shape}
 
     def to_tuple(self) -> tuple:
-        """The three fields."""
+        """Returns the three fields."""
         return (self.shape, self.dtype, self.meta_shape)
 
     def __getitem__(self, key: str) -> Any:
@@ -84,7 +92,7 @@ class TensorSpec(Mapping):
 
 
 def core_type(shape: "tuple[int, ...]", dtype: dtype_class) -> tuple[str, list[int]]:
-    """A type as the compiler's builder takes it."""
+    """Returns a type in the form of the compiler's builder."""
     return (core_name(checked(dtype)), list(static_shape(shape)))
 
 
@@ -101,12 +109,12 @@ class Tensor(Operators):
 
     @property
     def id(self) -> str:
-        """The name, behind its graph's when that is not the main graph."""
+        """The name, preceded by the graph's name unless that is the main graph."""
         return self._record.id
 
     @property
     def name(self) -> str:
-        """The name in its graph, behind the name scopes."""
+        """The name in its graph, with the name scopes in front."""
         return self._record.id[len(of(self._record.graph).id_of("")) :]
 
     @property
@@ -126,7 +134,7 @@ class Tensor(Operators):
 
     @property
     def meta_shape(self) -> tuple[int, ...]:
-        """Of a shard: the shape of the whole; else ()."""
+        """The shape of the whole tensor, for a shard; else ()."""
         return self._record.meta_shape
 
     @property
@@ -146,47 +154,48 @@ class Tensor(Operators):
 
     @property
     def ir(self) -> "Ir":
-        """The Ir it belongs to."""
+        """The Ir to which it belongs."""
         return self._record.graph.ir
 
     @property
     def ipu(self) -> int:
-        """The IPU it lies on. UndefinedValue when no op has decided it."""
+        """The IPU that holds it. Raises UndefinedValue if no op has decided it."""
         if self._record.ipu is None:
             raise UndefinedValue(f"The IPU of {self!r} is not defined yet.")
         return self._record.ipu
 
     @property
     def tile_set(self) -> str:
-        """ "compute" or "io". UndefinedValue when no op has decided it."""
+        """ "compute" or "io". Raises UndefinedValue if no op has decided it."""
         if self._record.ipu is None:
             raise UndefinedValue(f"The tile set of {self!r} is not defined yet.")
         return "io" if self._record.io_tiles else "compute"
 
     @property
     def location_info(self) -> tuple[int, str]:
-        """IPU and tile set. UndefinedValue when no op has decided them."""
+        """IPU and tile set. Raises UndefinedValue if no op has decided them."""
         return (self.ipu, self.tile_set)
 
     @property
     def in_sync_with_ipu(self) -> bool:
-        """Always true: every tensor here lies on an IPU or is seen by all of them."""
+        """Always true: every tensor here is on one IPU, or is visible to all of them."""
         return True
 
     @property
     def _pb_tensor(self) -> Any:
-        """The tensor as PopART shows it."""
+        """PopART's view of the tensor."""
         return popart_views.tensor(self)
 
     @classmethod
     def _from_pb_tensor(cls, pb: Any) -> "Tensor":
-        """The tensor that PopART shows so."""
+        """Returns the tensor of PopART's view."""
         return pb.user()
 
     def strides(self, shape: "Iterable[int] | None" = None) -> tuple[int, ...]:
-        """Bytes between neighbours along each dimension, as NumPy's, in row-major order.
+        """Returns the bytes between neighbours along each dimension, in row-major order.
 
-        shape: counted for this one instead of the tensor's.
+        Args:
+            shape: Used instead of the tensor's shape.
         """
         out, step = [], self._record.dtype.as_numpy().itemsize
         for size in reversed(self._record.shape if shape is None else tuple(shape)):
@@ -219,9 +228,16 @@ def make_tensor(
     record: type[TensorRecord] = TensorRecord,
     **fields: Any,
 ) -> _Kind:
-    """A new tensor of a graph, for a value of the compiler's or, as a view, with this spec.
+    """Makes a tensor of a graph, for a compiler's value or, as a view, with a spec.
 
-    record: what to keep of it; `fields` are the record's.
+    Args:
+        kind: The class of the tensor.
+        graph: The graph.
+        name: The name, with its scopes.
+        value: The compiler's value, or None.
+        spec: Shape and dtype of a tensor without value.
+        record: The class of its record.
+        fields: The record's fields.
     """
     if spec is None:
         core_dtype, sizes = value.type
@@ -235,7 +251,7 @@ def make_tensor(
 
 
 class TensorByRef(Tensor):
-    """In annotations: a graph's parameter whose changes reach the caller's tensor."""
+    """An annotation for a graph's parameter that is passed by reference."""
 
 
 def graph_input(
@@ -245,10 +261,17 @@ def graph_input(
     by_ref: bool = False,
     meta_shape: "tuple[int, ...] | None" = None,
 ) -> Tensor:
-    """A new input of the current graph.
+    """Makes an input of the current graph. A session refuses inputs of the main graph.
 
-    by_ref: what the graph writes to it reaches the tensor that a call passes.
-    ValueError: a negative size. Nothing passes inputs to the main graph: a session refuses them.
+    Args:
+        shape: The shape.
+        dtype: The element type.
+        name: The name.
+        by_ref: Whether the graph's writes to it change the tensor that a call passes.
+        meta_shape: For a shard, the shape of the whole tensor.
+
+    Raises:
+        ValueError: A size is negative.
     """
     graph = get_current_graph()
     name = scoped(name or DEFAULT_NAME)
@@ -259,7 +282,7 @@ def graph_input(
 
 
 def graph_output(t: Tensor) -> None:
-    """Makes `t` the next output of the current graph. ValueError if it is of another graph."""
+    """Makes `t` the next output of the current graph. Raises ValueError for another graph's."""
     graph = get_current_graph()
     if t not in graph:
         raise ValueError(f"{t!r} is not a tensor of graph {of(graph).label}.")

@@ -10,7 +10,7 @@ from popxl.fp8_utils import (
     is_float8,
 )
 
-# NumPy's types of 64 bits → those of 32.
+# NumPy's 64-bit types → their 32-bit counterparts.
 downcast_np_dtypes = {
     np.dtype("int64"): np.dtype("int32"),
     np.dtype("uint64"): np.dtype("uint32"),
@@ -26,20 +26,27 @@ def to_numpy(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> np.ndarray:
-    """Host data as an array in C order.
+    """Returns host data as an array in C order.
 
-    x: an array, a torch tensor, lists or a scalar. A memory-mapped array comes back itself.
-    dtype: the type to convert to. Without it the data's own; with `downcast` in 32 bits at most.
-    copy: whether the result must not share memory with `x`.
-    log2_scale, nan_on_overflow: of float8: numbers are cast times 2**log2_scale; what is too large
-        becomes NaN (the default) or the largest number.
-    RuntimeError: one of these for another dtype. TypeError: float8 of other than float8 or floats.
-    ValueError: a memory-mapped array that would have to be converted.
+    Args:
+        x: An array, a torch tensor, lists or a scalar. A memory-mapped array is returned itself.
+        dtype: The type of the result. By default the data's type, with `downcast` in at most 32
+            bits.
+        downcast: Whether 64-bit types become 32-bit types without a dtype.
+        copy: Whether the result must not share memory with `x`.
+        log2_scale: For float8: numbers are multiplied by 2**log2_scale before the cast.
+        nan_on_overflow: For float8: whether a number that is too large becomes NaN (the default)
+            or the largest number.
+
+    Raises:
+        RuntimeError: One of the last two arguments is set for another dtype.
+        TypeError: float8 is asked for, but the data is neither float8 nor floats.
+        ValueError: A memory-mapped array would have to be converted.
     """
     float8 = dtype is not None and is_float8(checked(dtype))
     if not float8 and (log2_scale is not None or nan_on_overflow is not None):
         raise RuntimeError(
-            f"log2_scale and nan_on_overflow are for float8 alone, but the dtype is {dtype}."
+            f"log2_scale and nan_on_overflow are for float8 only, but the dtype is {dtype}."
         )
     if isinstance(x, np.memmap):
         return _checked_memmap(x, dtype, downcast)
@@ -87,7 +94,7 @@ def _checked_memmap(x: np.memmap, dtype: "dtype_class | None", downcast: bool) -
 def table_to_string(
     rows: Sequence[Sequence[Any]], delimiter: str = " | ", header: bool = True
 ) -> str:
-    """The rows as lines of aligned columns, the first one underlined."""
+    """Returns the rows as lines of aligned columns, the first one underlined."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
     lines = [

@@ -1,8 +1,8 @@
 """Variables, which keep their values between runs, and constants.
 
-A variable's data lives on the host as NumPy array: `shape_on_host`, with replica groups in front
-when there are several. Its slot on the device is shared by a group's replicas, or is each replica's
-own (its record's `layout`) where groups are irregular or every replica's value is wanted.
+A variable's data on the host is a NumPy array of `shape_on_host`, with replica groups in front if
+there are several. The replicas of a group share its slot on the device. Each replica has a separate
+slot (its record's `layout`) if groups are irregular, or if every replica's value is retrieved.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ class Variable(Tensor):
 
     @property
     def _memmap_arr(self) -> "np.memmap | None":
-        """The memory-mapped array that it was made from."""
+        """The memory-mapped array from which it was made, or None."""
         data = self._record.data
         return data if isinstance(data, np.memmap) else None
 
@@ -49,7 +49,7 @@ class Variable(Tensor):
 
     @property
     def shape_on_host(self) -> tuple[int, ...]:
-        """The shape of the data on the host: groups in front when there are several."""
+        """The shape of the data on the host, with groups in front if there are several."""
         groups = self.replica_grouping.num_groups
         return ((groups,) if groups > 1 else ()) + self.shape
 
@@ -66,7 +66,7 @@ def host_data(
     downcast: bool,
     **scale: Any,
 ) -> np.ndarray:
-    """Data as `popxl.utils.to_numpy` has it. ValueError for types that popxl has not."""
+    """Returns `popxl.utils.to_numpy` of data. Raises ValueError for types that popxl lacks."""
     array = to_numpy(data, checked(dtype) if dtype is not None else None, downcast, **scale)
     dtype_class.as_dtype(array)
     return array
@@ -82,18 +82,25 @@ def variable(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> Variable:
-    """A variable of the main graph, holding `data` until the program changes it.
+    """Makes a variable of the main graph, holding `data` until the program changes it.
 
-    data: an array, a torch tensor, lists or a scalar; with several replica groups, their number
-        is the first dimension.
-    dtype: by default the data's, 64-bit types as 32 bits unless `downcast` is false.
-    replica_grouping: replicas that share one value; all of them by default.
-    retrieval_mode: "one_per_group", or "all_replicas": the session then gives every replica's
-        value, with the replicas in front.
-    log2_scale, nan_on_overflow: of float8: data is cast times 2**log2_scale; what is too large
-        becomes NaN (the default) or the largest number.
-    ValueError: outside the main graph; the first dimension is not the number of groups; another
-    retrieval mode. RuntimeError: a scale without float8.
+    Args:
+        data: An array, a torch tensor, lists or a scalar; with several replica groups, their number
+            is the first dimension.
+        dtype: The element type; by default the data's, with 64-bit types as 32 bits.
+        name: The name.
+        downcast: Whether 64-bit types become 32-bit types without a dtype.
+        replica_grouping: The replicas that share one value; by default all.
+        retrieval_mode: "one_per_group", or "all_replicas": the session then returns every
+            replica's value, with the replicas in front.
+        log2_scale: For float8: data is multiplied by 2**log2_scale before the cast.
+        nan_on_overflow: For float8: whether a number that is too large becomes NaN (the default)
+            or the largest number.
+
+    Raises:
+        ValueError: The current graph is not the main graph; the first dimension is not the number
+            of groups; the retrieval mode is another one.
+        RuntimeError: A scale is given without float8.
     """
     graph = get_current_graph()
     if graph is not graph.main_graph:
@@ -113,7 +120,7 @@ def variable(
 
 
 def check_retrieval_mode(mode: str) -> None:
-    """ValueError for another mode."""
+    """Raises ValueError for an unknown mode."""
     if mode not in RETRIEVAL_MODES:
         raise ValueError(f"retrieval_mode must be one of {list(RETRIEVAL_MODES)} but is {mode!r}.")
 
@@ -152,15 +159,16 @@ def constant(
     log2_scale: "int | None" = None,
     nan_on_overflow: "bool | None" = None,
 ) -> Constant:
-    """A constant of the current graph; the arguments are those of `variable`.
+    """Makes a constant of the current graph; the arguments are those of `variable`.
 
-    TypeError: data of float8 without its dtype.
+    Raises:
+        TypeError: The data is float8, and no dtype is given.
     """
     graph = get_current_graph()
     scale = {"log2_scale": log2_scale, "nan_on_overflow": nan_on_overflow}
     array = host_data(data, dtype, downcast, **scale)
     if dtype is None and is_float8(dtype_class.as_dtype(array)):
-        raise TypeError(f"A constant of {array.dtype} needs its dtype: pass it.")
+        raise TypeError(f"A constant of {array.dtype} needs a dtype: pass dtype=.")
     dtype = dtype_class.as_dtype(array)
     value = of(graph).core.constant(as_bits(array), core_name(dtype))
     full = scoped(name or DEFAULT_NAME)

@@ -120,4 +120,4 @@ from popxl_addons.variable_factory import (
     add_variable_input as add_variable_input,
 )
 
-GIT_COMMIT: str | None = None  # what it was built from, which is not recorded
+GIT_COMMIT: str | None = None  # the source commit, which is not recorded

@@ -1,6 +1,6 @@
-"""NumPy helpers that cut arrays for replicas and put them together again.
+"""NumPy helpers that split arrays for replicas and join them again.
 
-Where an axis is cut into n parts, its size must be a multiple of n: ValueError otherwise.
+Splitting an axis into n parts raises ValueError unless its size is a multiple of n.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def handle_negative_axis(x: np.ndarray, axis: int) -> int:
-    """The axis counted from 0. IndexError: out of range; a scalar has none."""
+    """Returns the axis counted from 0. Raises IndexError if out of range, also for a scalar."""
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(f"Axis {axis} is out of range for {x.ndim} dimensions.")
     return axis % x.ndim
@@ -21,51 +21,52 @@ def _check(x: np.ndarray, n: int, axis: int) -> None:
 
 
 def shard(x: np.ndarray, n: int, axis: int) -> np.ndarray:
-    """[n, ...]: the parts of `x` along `axis`."""
+    """Returns the n parts of `x` along `axis` as [n, ...]."""
     _check(x, n, axis)
     return np.stack(np.split(x, n, axis))
 
 
 def unshard_arrays(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
-    """Parts, each with a leading dimension of 1, one behind the other along `axis` without it.
+    """Concatenates parts [1, ...] along `axis`, without their leading dimension.
 
-    ValueError: a part has no such dimension, or they differ in rank.
+    Raises:
+        ValueError: A part does not have such a dimension, or they differ in rank.
     """
     if len({x.ndim for x in arrays}) != 1 or any(x.shape[:1] != (1,) for x in arrays):
         shapes = [x.shape for x in arrays]
-        raise ValueError(f"Parts of one rank with 1 in front are needed but got {shapes}.")
+        raise ValueError(f"The parts must have equal ranks and a first size of 1: {shapes}.")
     return np.concatenate([x[0] for x in arrays], axis)
 
 
 def unshard(x: np.ndarray, axis: int) -> np.ndarray:
-    """The whole of parts [n, ...], one behind the other along `axis`: undoes `shard`."""
+    """Concatenates parts [n, ...] along `axis`: the inverse of `shard`."""
     return np.concatenate(list(x), axis)
 
 
 def repeat(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
-    """`n` copies of `x` along a new axis."""
+    """Returns `n` copies of `x` along a new axis."""
     return np.repeat(np.expand_dims(x, axis), n, axis)
 
 
 def repeat_axis(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
-    """`n` copies of `x`, one behind the other along an axis."""
+    """Returns `n` copies of `x`, concatenated along an axis."""
     return np.concatenate([x] * n, axis)
 
 
 def split2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> list[list[np.ndarray]]:
-    """n_1 rows of n_2 parts of `x`: cut along axis_1, and each part along axis_2."""
+    """Splits `x` along axis_1 and each part along axis_2: n_1 rows of n_2 parts."""
     _check(x, n_1, axis_1)
     _check(x, n_2, axis_2)
     return [np.split(part, n_2, axis_2) for part in np.split(x, n_1, axis_1)]
 
 
 def shard2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> np.ndarray:
-    """[n_1 · n_2, ...]: the parts of `split2D`, row by row."""
+    """Returns the parts of `split2D`, row by row, as [n_1 · n_2, ...]."""
     return np.stack([part for row in split2D(x, n_1, n_2, axis_1, axis_2) for part in row])
 
 
 def unshard2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> np.ndarray:
-    """The whole of parts [n_1 · n_2, ...]: undoes `shard2D`."""
+    """Joins parts [n_1 · n_2, ...]: the inverse of `shard2D`."""
     rows = [np.concatenate(list(x[i * n_2 : (i + 1) * n_2]), axis_2) for i in range(n_1)]
     return np.concatenate(rows, axis_1)
 
@@ -77,10 +78,17 @@ def repeat_shard(
     shard_axis: int,
     sharded_tensor: str = "contiguous",
 ) -> np.ndarray:
-    """[n_shards · n_repeats, ...]: the parts of `x` along shard_axis, several times.
+    """Returns the parts of `x` along shard_axis, repeated: [n_shards · n_repeats, ...].
 
-    sharded_tensor: "contiguous": all parts, then all of them again; "strided": each part
-    n_repeats times in a row. ValueError: another word.
+    Args:
+        x: The array.
+        n_repeats: The number of repetitions.
+        n_shards: The number of parts.
+        shard_axis: The axis.
+        sharded_tensor: "contiguous" repeats the sequence of parts, "strided" each part.
+
+    Raises:
+        ValueError: sharded_tensor is another one.
     """
     parts = shard(x, n_shards, shard_axis)
     if sharded_tensor == "contiguous":
@@ -92,7 +100,7 @@ def repeat_shard(
 
 def _check_groups(tp: int, rf: int) -> None:
     if tp < 1 or tp > rf or rf % tp:
-        raise ValueError(f"{rf} replicas are no groups of {tp}.")
+        raise ValueError(f"{rf} replicas cannot form groups of {tp}.")
 
 
 def tensor_parallel_input(
@@ -101,11 +109,18 @@ def tensor_parallel_input(
     rf: int,
     repeat_fn: "Callable[[np.ndarray, int], np.ndarray] | None" = None,
 ) -> np.ndarray:
-    """Samples for `rf` replicas of which `tp` neighbours share one: [transfers, rf, ...].
+    """Returns samples for replicas as [transfers, rf, ...], without these axes if of size 1.
 
-    Each sample is there tp times; of the first two axes those of size 1 are dropped.
-    input_data: [samples, ...]. repeat_fn: gets the samples [samples, 1, ...] and i, and gives the
-    i-th copy of them. ValueError: tp does not divide rf, or rf / tp the samples.
+    Each sample is repeated for its tp replicas.
+
+    Args:
+        input_data: [samples, ...].
+        tp: The number of neighbouring replicas that share a sample.
+        rf: The number of replicas.
+        repeat_fn: Maps the samples [samples, 1, ...] and i to their i-th copy.
+
+    Raises:
+        ValueError: tp does not divide rf, or rf / tp does not divide the samples.
     """
     _check_groups(tp, rf)
     data = np.expand_dims(input_data, 1)
@@ -124,13 +139,22 @@ def tensor_parallel_output(
     tp_identical: bool = True,
     true_num_host_transfers: "int | None" = None,
 ) -> np.ndarray:
-    """What replicas gave, sample by sample: undoes `tensor_parallel_input`.
+    """Returns replicas' outputs by sample: the inverse of `tensor_parallel_input`.
 
-    output_data: [num_host_transfers, rf, *data_shape], where axes of size 1 may be missing.
-    tp_identical: whether the replicas that share a sample gave the same, of which one is kept:
-        [samples, *data_shape]; else [samples, tp, *data_shape].
-    true_num_host_transfers: how many samples to keep, where the last ones only filled up.
-    ValueError: tp does not divide rf, or the sizes do not fit.
+    Args:
+        output_data: [num_host_transfers, rf, *data_shape]; axes of size 1 may be missing.
+        num_host_transfers: The number of transfers.
+        tp: The number of neighbouring replicas that share a sample.
+        rf: The number of replicas.
+        data_shape: The shape of a sample's output.
+        tp_identical: Whether the replicas that share a sample returned equal outputs.
+        true_num_host_transfers: The number of samples to keep, if the last ones are padding.
+
+    Returns:
+        [samples, *data_shape] with tp_identical, else [samples, tp, *data_shape].
+
+    Raises:
+        ValueError: tp does not divide rf, or the sizes do not fit.
     """
     _check_groups(tp, rf)
     data = np.reshape(output_data, (num_host_transfers * rf // tp, tp, *data_shape))
@@ -139,7 +163,7 @@ def tensor_parallel_output(
 
 
 def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
-    """`x` with `axis` filled up to size n by `value`. ValueError when it is larger already."""
+    """Pads `axis` of `x` to size n with `value`. Raises ValueError if the axis is larger."""
     if x.shape[axis] > n:
         raise ValueError(f"Axis {axis} of shape {x.shape} is larger than {n}.")
     widths = [(0, 0)] * x.ndim
@@ -148,6 +172,6 @@ def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
 
 
 def squeeze_safe(x: np.ndarray, axis: "int | Sequence[int] | None" = None) -> np.ndarray:
-    """`x` without those of the axes, by default all, that have size 1."""
+    """Removes those of the axes, by default all, that have size 1."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     return np.squeeze(x, tuple(a for a in axes if x.shape[a] == 1))

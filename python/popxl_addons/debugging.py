@@ -1,6 +1,6 @@
-"""Printing on the device, as much as the environment's MODEL_LOG_LEVEL asks for.
+"""Printing on the device, depending on the environment variable MODEL_LOG_LEVEL.
 
-It is TRACE, DEBUG, INFO (as without it) or WARN: what is of that level or above is printed.
+Its values are TRACE, DEBUG, INFO (the default) and WARN: output of that level or above is printed.
 """
 
 from typing import Any
@@ -23,17 +23,19 @@ def _is_active(level: str) -> bool:
 
 
 def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: Any) -> popxl.Tensor:
-    """`ops.print_tensor` of the same arguments if `level` is printed, else `t` itself.
+    """Calls `ops.print_tensor` with these arguments if `level` is printed, else returns `t`.
 
-    ValueError: MODEL_LOG_LEVEL or `level` is no level.
+    Raises:
+        ValueError: MODEL_LOG_LEVEL or `level` is not a level.
     """
     return ops.print_tensor(t, *args, **kwargs) if _is_active(level) else t
 
 
 def print_text(text: str, num: "float | None" = None, level: str = "DEBUG") -> None:
-    """Prints `text`, and a number, on stderr when the program comes here, if `level` is printed.
+    """Prints `text`, and a number, on stderr when the program runs, if `level` is printed.
 
-    ValueError: MODEL_LOG_LEVEL or `level` is no level.
+    Raises:
+        ValueError: MODEL_LOG_LEVEL or `level` is not a level.
     """
     if not _is_active(level):
         return

@@ -1,4 +1,4 @@
-"""DotTree: a collection of named values, nested by the dots of their names."""
+"""DotTree: a collection of named values, nested by the dots in their names."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -10,18 +10,18 @@ Leaf = TypeVar("Leaf")
 
 
 def sanitise(name: str) -> str:
-    """`name` as a key: what no identifier has becomes "_", and so does the place before a digit."""
+    """Returns `name` as an identifier: other characters become "_", and a first digit gets "_"."""
     return re.sub(r"\W|^(?=\d)", "_", name)
 
 
 def to_mapping(a: "DotTree", b: "DotTree") -> dict[Any, Any]:
-    """{value of a: the value that b has under the same name}, for names that both have."""
+    """Returns {value of a: value of b with the same name}, for names that both have."""
     theirs = b.to_dict()
     return {v: theirs[k] for k, v in a.to_dict().items() if k in theirs}
 
 
 def _held(tree: "DotTree") -> dict[str, Any]:
-    """Values and trees at the top."""
+    """Returns values and trees at the top."""
     return vars(tree)["_map"]
 
 
@@ -34,7 +34,7 @@ def _checked(key: "str | int") -> str:
 
 
 def _resolved(tree: "DotTree", part: str) -> str:
-    """The key for "-k": k before the one that would come next."""
+    """Returns the key for "-k": k before the next number."""
     if part.startswith("-") and part[1:].isdigit():
         numbers = [int(key) for key in _held(tree) if key.isdigit()]
         return str(max(numbers, default=-1) + 1 + int(part))
@@ -42,10 +42,10 @@ def _resolved(tree: "DotTree", part: str) -> str:
 
 
 class DotTree(Generic[Leaf]):
-    """Values by name. "a.b" is value "b" of the tree "a"; attributes work as well as items.
+    """Values by name. "a.b" is value "b" of the tree "a"; attributes work like items.
 
-    Trees are kept by reference: what is inserted later into a nested tree shows in the outer one.
-    A tree is always true. Its keyword arguments are its first values.
+    Trees are kept by reference: later insertions into a nested tree are visible in the outer one.
+    A tree is always true. The constructor's keyword arguments are the first values.
     """
 
     def __init__(self, **values: "Leaf | DotTree[Leaf]") -> None:
@@ -56,11 +56,16 @@ class DotTree(Generic[Leaf]):
     def insert(
         self, key: "str | int", value: "Leaf | DotTree[Leaf]", overwrite: bool = False
     ) -> Any:
-        """Adds a value or tree; returns it.
+        """Adds a value or tree, and returns it.
 
-        The first part of a dotted key names a tree at the top, made if need be. overwrite: whether
-        it may be there, and so on inside; what else is in it stays.
-        ValueError: the first part is taken, or a part is neither identifier nor number.
+        Args:
+            key: The name. The first part of a dotted key names a tree at the top, which is made if
+                it is missing.
+            value: The value or tree.
+            overwrite: Whether each part of the key may exist; other entries stay.
+
+        Raises:
+            ValueError: The first part exists, or a part is neither an identifier nor a number.
         """
         first, _, rest = _checked(key).partition(".")
         if first in self._map and not overwrite:
@@ -75,7 +80,7 @@ class DotTree(Generic[Leaf]):
         return value
 
     def _find(self, key: "str | int") -> "tuple[dict[str, Any], str]":
-        """The map that holds `key`, and its name there. KeyError when there is none."""
+        """Returns the map that holds `key`, and its name there. Raises KeyError if missing."""
         *path, last = str(key).split(".")
         node: Any = self
         for part in path:
@@ -88,9 +93,9 @@ class DotTree(Generic[Leaf]):
         return _held(node), name
 
     def get(self, key: "str | int") -> Any:
-        """The value or tree called `key`. KeyError when there is none.
+        """Returns the value or tree named `key`. Raises KeyError if it is missing.
 
-        -k is the number k before the one that would come next: -1 is the largest.
+        -k is the number k before the next number: -1 is the largest.
         """
         held, name = self._find(key)
         return held[name]
@@ -115,16 +120,16 @@ class DotTree(Generic[Leaf]):
             return False
 
     def pop(self, key: "str | int") -> Any:
-        """Removes a value or tree and returns it. KeyError when there is none."""
+        """Removes a value or tree and returns it. Raises KeyError if it is missing."""
         held, name = self._find(key)
         return held.pop(name)
 
     def _clear(self) -> None:
-        """Removes all values, but not the trees, which others may hold."""
+        """Removes all values, but not the trees, to which others may have references."""
         _drop_leaves(self)
 
     def to_dict(self) -> "dict[str, Leaf]":
-        """All values by dotted name, in the order in which they were inserted."""
+        """Returns all values by dotted name, in the order of insertion."""
         out: dict[str, Leaf] = {}
         for key, value in self._map.items():
             if isinstance(value, DotTree):
@@ -135,9 +140,10 @@ class DotTree(Generic[Leaf]):
 
     @classmethod
     def from_dict(cls, values: "Mapping[Any, Leaf | DotTree[Leaf]]") -> Self:
-        """The collection of these values, by dotted names or ints.
+        """Makes a collection of values by dotted names or ints.
 
-        ValueError: a name is of a value and of a tree.
+        Raises:
+            ValueError: A name is that of a value and of a tree.
         """
         tree = cls()
         for key, value in values.items():
@@ -145,35 +151,37 @@ class DotTree(Generic[Leaf]):
             for count in range(1, len(parts)):
                 above = ".".join(parts[:count])
                 if above in tree and not isinstance(tree.get(above), DotTree):
-                    raise ValueError(f"{above!r} is a value, so that {key!r} has no place.")
+                    raise ValueError(f"{above!r} is a value and cannot contain {key!r}.")
             tree.insert(key, value, overwrite=len(parts) > 1)
         return tree
 
     @classmethod
     def pack(cls, keys: Iterable[str], values: "Iterable[Leaf]") -> Self:
-        """The collection of `values`, called `keys`; what is left of the longer is ignored."""
+        """Makes a collection of `values` named `keys`; excess keys or values are ignored."""
         return cls.from_dict(dict(zip(keys, values, strict=False)))
 
     def unpack(self) -> "tuple[Any, Any]":
-        """Names and values, sorted by name."""
+        """Returns names and values, sorted by name."""
         items = sorted(self.to_dict().items())
         if not items:
             return [], []
         return tuple(k for k, _ in items), tuple(v for _, v in items)
 
     def update(self, values: "DotTree[Leaf] | Mapping[str, Leaf]", overwrite: bool = False) -> None:
-        """Adds a copy of what is at the top of `values`. ValueError when a name is taken."""
+        """Adds a copy of the top entries of `values`. Raises ValueError if a name exists."""
         for key, value in _held(_copied(values, type(self))).items():
             self.insert(key, value, overwrite)
 
     def copy(self) -> Self:
-        """A collection of the same values with trees of its own."""
+        """Returns a collection of the same values with copied trees."""
         return self.map(lambda value: value)
 
     def filter_keys(self, keys: "Iterable[str | int]") -> Self:
-        """The collection of what `keys` name, values and trees, in their order.
+        """Returns a collection of the values and trees that `keys` name, in their order.
 
-        ValueError: one is there twice. KeyError: one is absent.
+        Raises:
+            ValueError: A key is given twice.
+            KeyError: A key is missing.
         """
         wanted, out = [str(key) for key in keys], type(self)()
         if len(set(wanted)) < len(wanted):
@@ -184,38 +192,38 @@ class DotTree(Generic[Leaf]):
         return out
 
     def keys(self) -> list[str]:
-        """Names of values and trees at the top."""
+        """Returns the names of values and trees at the top."""
         return list(self._map.keys())
 
     def values(self) -> list[Any]:
-        """Values and trees at the top."""
+        """Returns the values and trees at the top."""
         return list(self._map.values())
 
     def keys_flat(self) -> list[str]:
-        """Dotted names of all values."""
+        """Returns the dotted names of all values."""
         return list(self.to_dict().keys())
 
     def values_flat(self) -> "list[Leaf]":
-        """All values."""
+        """Returns all values."""
         return list(self.to_dict().values())
 
     def len(self) -> int:
-        """The number of values and trees at the top."""
+        """Returns the number of values and trees at the top."""
         return len(self._map)
 
     def len_flat(self) -> int:
-        """The number of all values."""
+        """Returns the number of all values."""
         return len(self.to_dict())
 
     def map(self, fn: "Callable[[Leaf], Any]") -> Self:
-        """The collection of `fn` of every value."""
+        """Returns a collection with `fn` applied to every value."""
         out = type(self)()
         for key, value in self._map.items():
             out.insert(key, value.map(fn) if isinstance(value, DotTree) else fn(value))
         return out
 
     def to_mapping(self, other: "DotTree[Any]") -> "dict[Leaf, Any]":
-        """{value: the value that `other` has under the same name}, for names that both have."""
+        """Returns {value: value of `other` with the same name}, for names that both have."""
         return to_mapping(self, other)
 
     def __repr__(self) -> str:

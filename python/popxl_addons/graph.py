@@ -24,7 +24,7 @@ Tensors = Iterable[popxl.Tensor] | None
 
 
 class DifferentiableModule(Protocol):
-    """What a graph needs of the module that made it."""
+    """The interface that a graph needs from the module that made it."""
 
     @property
     def implements_grad_graph(self) -> bool: ...
@@ -46,9 +46,11 @@ def _flat(values: Iterable[Any]) -> Iterable[Any]:
 
 
 class BoundGraph:
-    """A graph together with tensors for some of its inputs: a graph with state.
+    """A graph with state: tensors for some of its inputs.
 
-    args: {input of the graph: tensor of the caller}.
+    Args:
+        graph: The graph.
+        args: {input of the graph: tensor of the caller}.
     """
 
     def __init__(
@@ -65,16 +67,18 @@ class BoundGraph:
         return self._named.graph
 
     def bind(self, args: Args) -> "BoundGraph":
-        """A bound graph with further inputs bound; the later tensor for an input wins."""
+        """Returns the graph with further inputs bound; later tensors replace earlier ones."""
         return BoundGraph(self._named, self.subgraph_io_map(args=args))
 
     def subgraph_io_map(
         self, *targs: Any, args: Args = None, outs: Iterable[popxl.Tensor] = ()
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """{input of the graph: tensor} of what is bound, of `args` and of `targs`.
+        """Returns {input of the graph: tensor} of bound tensors, `args` and `targs`.
 
-        targs: for the first inputs; numbers become constants. outs: tensors for the graph's
-        outputs, which are in it too.
+        Args:
+            targs: Tensors for the first inputs; numbers become constants.
+            args: Tensors by name or by input.
+            outs: Tensors for the graph's outputs, which the result also contains.
         """
         found = {**self.args, **self._named.mapping(args)}
         for inner, value in zip(self.graph.inputs, _flat(targs), strict=False):
@@ -83,24 +87,28 @@ class BoundGraph:
         return {**found, **dict(zip(self.graph.outputs, outs, strict=False))}
 
     def call(self, *targs: Any, args: Args = None) -> "tuple[popxl.Tensor, ...]":
-        """Calls the graph with what is bound; `targs` are its first inputs, not yet bound."""
+        """Calls the graph with the bound tensors; `targs` are its first inputs, not yet bound."""
         return self.call_with_info(*targs, args=args).outputs
 
     def call_with_info(self, *targs: Any, args: Args = None) -> CallSiteInfo:
-        """As `call`, returning what is which on both sides."""
+        """Like `call`, but returns the mapping between the caller's and the graph's tensors."""
         return ops.call_with_info(self.graph, *targs, inputs_dict=self.subgraph_io_map(args=args))
 
     def print_schedule(self) -> str:
-        """The graph's schedule as text."""
+        """Returns the graph's schedule as text."""
         return self._named.print_schedule()
 
 
 class GraphWithNamedArgs:
     """A graph, some of whose inputs have names. Made by `Module.create_graph`.
 
-    grad_graph_info: of a gradient graph, how it belongs to its forward graph.
-    from_module: what made it. aux: what its `build` kept for its `build_grad`, by name.
-    called_graphs_grad_info: gradient graphs of graphs that it calls.
+    Args:
+        graph: The graph.
+        args: The named inputs.
+        grad_graph_info: For a gradient graph, the mapping to its forward graph.
+        from_module: The module that made it.
+        aux: The objects that its `build` kept for its `build_grad`, by name.
+        called_graphs_grad_info: Gradient graphs of graphs that it calls.
     """
 
     def __init__(
@@ -121,7 +129,7 @@ class GraphWithNamedArgs:
 
     @property
     def grad_graph_info(self) -> GradGraphInfo:
-        """How a gradient graph belongs to its forward graph. AttributeError for another graph."""
+        """The mapping to the forward graph. Raises AttributeError if it is not a gradient graph."""
         if self._grad_graph_info is None:
             raise AttributeError(f"{self.graph.name} was not made by autodiff.")
         return self._grad_graph_info
@@ -134,18 +142,18 @@ class GraphWithNamedArgs:
     def from_grad_graph(
         cls, info: GradGraphInfo, args: "NamedTensors | None" = None
     ) -> "GraphWithNamedArgs":
-        """The gradient graph of `info`."""
+        """Makes the named graph of a gradient graph."""
         return cls(info.graph, args, info)
 
     def copy(self) -> "GraphWithNamedArgs":
-        """The same graph with collections of its own."""
+        """Returns the same graph with copied collections."""
         more = (self.from_module, self.aux, self.called_graphs_grad_info)
         made = GraphWithNamedArgs(self.graph, self.args.copy(), self._grad_graph_info, *more)
         made.autodiff_applied = self.autodiff_applied
         return made
 
     def mapping(self, args: Args) -> dict[popxl.Tensor, popxl.Tensor]:
-        """{input of the graph: tensor} for tensors given by name, or already so."""
+        """Returns {input of the graph: tensor} for tensors given by name or by input."""
         if args is None:
             return {}
         if isinstance(args, NamedVariableFactories):
@@ -156,15 +164,15 @@ class GraphWithNamedArgs:
         return self.args.to_mapping(args) if isinstance(args, NamedTensors) else dict(args)
 
     def bind(self, args: "NamedTensors | None" = None) -> BoundGraph:
-        """The graph with these tensors for the inputs of the same names."""
+        """Returns the graph bound to these tensors for inputs of the same names."""
         return BoundGraph(self, self.mapping(args))
 
     def call(self, *targs: Any, args: Args = None) -> "tuple[popxl.Tensor, ...]":
-        """Calls the graph: `targs` are the inputs without, `args` those with names."""
+        """Calls the graph. targs: the inputs without names; args: those with names."""
         return self.call_with_info(*targs, args=args).outputs
 
     def call_with_info(self, *targs: Any, args: Args = None) -> CallSiteInfo:
-        """As `call`, returning what is which on both sides."""
+        """Like `call`, but returns the mapping between the caller's and the graph's tensors."""
         return ops.call_with_info(self.graph, *targs, inputs_dict=self.mapping(args))
 
     def autodiff(
@@ -175,19 +183,26 @@ class GraphWithNamedArgs:
         method: str = "auto",
         force: bool = False,
     ) -> "GraphWithNamedArgs":
-        """The gradient graph.
+        """Makes the gradient graph.
 
-        method: 'autodiff' takes the ops' own gradients (`differentiate`), 'build_grad' the
-        module's method of this name, 'auto' that one if there is one.
-        ValueError: another method. RuntimeError: it was made before, unless `force`; there is no
-        module.
+        Args:
+            grads_provided: See `popxl.transforms.autodiff`.
+            grads_required: See `popxl.transforms.autodiff`.
+            called_graphs_grad_info: See `differentiate`.
+            method: 'autodiff' uses the ops' gradients (`differentiate`), 'build_grad' the module's
+                method, 'auto' that method if the module has it.
+            force: Whether it may be made again.
+
+        Raises:
+            ValueError: The method is another one.
+            RuntimeError: It was made before; 'build_grad' lacks a module.
         """
         if method not in ("auto", "build_grad", "autodiff"):
             raise ValueError(f"method is 'auto', 'build_grad' or 'autodiff' but not {method!r}.")
         if self.autodiff_applied and not force:
             raise RuntimeError(
-                f"Autodiff has already been applied to {self.graph.name}, which got the outputs "
-                "that the gradient graph takes. Use force=True to do so again."
+                f"Autodiff has already been applied to {self.graph.name}, which has the outputs "
+                "that the gradient graph takes. Use force=True to apply it again."
             )
         module = self.from_module
         if method == "build_grad" and module is None:
@@ -202,13 +217,13 @@ class GraphWithNamedArgs:
         return made
 
     def print_schedule(self) -> str:
-        """The graph's schedule as text, with the names of its inputs."""
+        """Returns the graph's schedule as text, with the names of its inputs."""
         names = {tensor: name for name, tensor in self.args.to_dict().items()}
         return schedule_text(self.graph, names)
 
 
 def as_named(graph: "popxl.Graph | GraphWithNamedArgs") -> GraphWithNamedArgs:
-    """The graph itself, or one without named inputs."""
+    """Returns the graph itself, or one without named inputs."""
     return graph if isinstance(graph, GraphWithNamedArgs) else GraphWithNamedArgs(graph)
 
 
@@ -226,9 +241,14 @@ def differentiate(
     grads_required: Tensors = None,
     called_graphs_grad_info: "CalledGraphsGradInfoLike | None" = None,
 ) -> GraphWithNamedArgs:
-    """The gradient graph, by `popxl.transforms.autodiff`; its ops show what may be in place.
+    """Makes the gradient graph by `popxl.transforms.autodiff`; its ops show in-place types.
 
-    called_graphs_grad_info: gradient graphs of called graphs, before those that `graph` knows.
+    Args:
+        graph: The forward graph.
+        grads_provided: See `popxl.transforms.autodiff`.
+        grads_required: See `popxl.transforms.autodiff`.
+        called_graphs_grad_info: Gradient graphs of called graphs; they override those that `graph`
+            knows.
     """
     named = as_named(graph)
     known: dict[popxl.Graph, GradGraphInfo] = {}

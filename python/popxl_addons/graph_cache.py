@@ -1,4 +1,4 @@
-"""GraphCache: graphs that were made before are used again."""
+"""GraphCache: reuses graphs for equal arguments."""
 
 import functools
 import inspect
@@ -16,7 +16,7 @@ _VALUES = (int, float, complex, str, bytes, type(None))
 
 
 def _arguments(fn: Callable[..., Any], args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments by the names of the function's parameters, defaults too."""
+    """Returns the arguments by the names of the function's parameters, including defaults."""
     build = fn.build if isinstance(fn, popxl.Module) else fn
     bound = inspect.signature(build).bind(*args, **kwargs)
     bound.apply_defaults()
@@ -37,34 +37,35 @@ def _key_of(value: Any) -> Any:
         return ("sequence", tuple(_key_of(v) for v in value))
     if isinstance(value, Mapping):
         return ("mapping", tuple((k, _key_of(v)) for k, v in value.items()))
-    # Hashes of numbers are alike too often: hash(-1) == hash(-2).
+    # Hashes of different numbers may be equal: hash(-1) == hash(-2).
     return (type(value), value) if isinstance(value, _VALUES) else hash(value)
 
 
 class GraphCache:
-    """Graphs by what made them: function, IPU, tile set, specs of tensors, other arguments.
+    """Graphs by function, IPU, tile set, specs of tensors and other arguments.
 
-    Functions and arguments are told apart by their hash: two Modules of the same `__hash__` share
-    graphs. Graphs live as long as the cache and their Ir. TypeError: an argument has no hash.
+    Functions and arguments are distinguished by their hash: two Modules with equal `__hash__` share
+    graphs. Graphs live as long as the cache and their Ir. An argument without a hash raises
+    TypeError.
     """
 
     def cached(
         self, what: Any, fn: Callable[..., Any], args: tuple, kwargs: dict, make: Callable[[], Any]
     ) -> Any:
-        """What `make` gave for a function and its arguments before, else what it gives now.
+        """Returns the cached result of `make` for a function and its arguments, or makes it.
 
-        what: further part of the key.
+        what: A further part of the key.
         """
         context = get_current_context()
         arguments = _arguments(fn, args, kwargs)
         key = (what, hash(fn), context.ipu, context.io_tiles, _key_of(arguments))
         graphs = of(popxl.gir()).cached.setdefault(self, {})
         if key not in graphs:
-            graphs[key] = (make(), fn, arguments)  # what lives keeps its hash for itself
+            graphs[key] = (make(), fn, arguments)  # keeps them alive, so hashes stay unique
         return graphs[key][0]
 
     def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> popxl.Graph:
-        """The graph of `fn` for these arguments; see `Ir.create_graph`."""
+        """Returns the graph of `fn` for these arguments; see `Ir.create_graph`."""
         make = functools.partial(popxl.gir().create_graph, fn, *args, **kwargs)
         return self.cached("graph", fn, args, kwargs, make)
 
@@ -78,14 +79,14 @@ def _tensors(value: Any) -> Iterator[popxl.Tensor]:
 
 
 def input_tensors(fn: Callable[..., Any], args: tuple, kwargs: dict) -> list[popxl.Tensor]:
-    """The tensors among the arguments, in the order of the inputs of the function's graph."""
+    """Returns the tensors among the arguments, in the order of the function graph's inputs."""
     return list(_tensors(_arguments(fn, args, kwargs)))
 
 
 def function(fn: Callable[..., Any]) -> Callable[..., "tuple[popxl.Tensor, ...]"]:
-    """A decorator: calling the function calls a graph of it, made once for equal arguments.
+    """Decorates a function: a call of it calls its graph, which is made once for equal arguments.
 
-    The call gives the tuple of the graph's outputs.
+    The call returns the tuple of the graph's outputs.
     """
     cache = GraphCache()
 

@@ -1,4 +1,4 @@
-"""What annotations call graphs and gradient graphs, in any of their forms."""
+"""Type aliases for all forms of graphs and gradient graphs."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, Union

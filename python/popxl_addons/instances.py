@@ -1,4 +1,4 @@
-"""What the instances (processes) of the current program leave to the first of them: files."""
+"""File access that only the first instance (process) of the current program does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ def _is_alone(ir: "popxl.Ir | None") -> bool:
 
 
 def is_so_on_first_instance(condition: bool) -> bool:
-    """What holds there, on every instance of the current program."""
+    """Returns the first instance's condition, on every instance of the current program."""
     if _is_alone(None):
         return condition
     return bool(collectives.broadcast(np.array([condition]))[0])
@@ -23,9 +23,13 @@ def is_so_on_first_instance(condition: bool) -> bool:
 
 @contextmanager
 def first_instance_first(ir: "popxl.Ir | None" = None) -> Iterator[bool]:
-    """The others wait for the first instance to be through; gives whether this is it.
+    """Runs the block on the first instance, then on the others. Yields whether this is the first.
 
-    ir: the current program by default. poptorch.Error that names it, if it never is.
+    Args:
+        ir: The program; by default the current one.
+
+    Raises:
+        poptorch.Error: The first instance does not finish; the message names it.
     """
     if _is_alone(ir):
         yield True

@@ -23,15 +23,18 @@ _INLINING = ("error", "warning", "none")
 class Module(popxl.Module):
     """The base class of layers and models: `build` writes the ops.
 
-    State is declared in `build` by `add_variable_input`: an input of the graph with a name, and a
-    factory for the variable that goes in. Modules assigned to attributes hand theirs on under the
-    attribute's name; tensors that they make are called `name/...`.
+    `build` declares state by `add_variable_input`: a named input of the graph, and a factory for
+    its variable. Modules assigned to attributes pass theirs on under the attribute's name; their
+    tensors are named `name/...`.
 
-    cache: True or a GraphCache: `create_graph` gives a graph made before for equal arguments.
-    grad_inlining_error: what calling a module that has a `build_grad` does, whose ops then stand
-        in a graph where autodiff cannot use it: 'error' raises RuntimeError, 'warning' warns,
-        'none' neither.
-    ValueError: another value; a cache for a module with a `build_grad`.
+    Args:
+        cache: True or a GraphCache: `create_graph` reuses a graph for equal arguments.
+        grad_inlining_error: What happens if a module with a `build_grad` is called inline, where
+            autodiff cannot use it: 'error' raises RuntimeError, 'warning' warns, 'none' does
+            neither.
+
+    Raises:
+        ValueError: An argument has another value; a module with a `build_grad` has a cache.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Module(popxl.Module):
         if cache and self.implements_grad_graph:
             raise ValueError(
                 "You cannot use graph caching if you have implemented `build_grad`, as "
-                f"{type(self).__name__} has: what `build` keeps for it belongs to one graph."
+                f"{type(self).__name__} has: the objects that `build` keeps are for one graph."
             )
         object.__setattr__(self, "_state", ModuleState())
         self._cache = cache if isinstance(cache, GraphCache) else GraphCache() if cache else None
@@ -53,7 +56,7 @@ class Module(popxl.Module):
     _state: ModuleState
     _grad_inlining_error: str = "error"
     _name_scope: str | None = None
-    _own_graph: bool = False  # the next call builds the module's own graph
+    _own_graph: bool = False  # the next call builds the module's graph
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Module):
@@ -67,34 +70,35 @@ class Module(popxl.Module):
         return self._state
 
     def set_name_scope(self, name: "str | None") -> None:
-        """Tensors made by this module are called `name/...`."""
+        """Names tensors of this module `name/...`."""
         self._name_scope = name
 
     @property
     def implements_grad_graph(self) -> bool:
-        """Whether the class has a `build_grad` of its own."""
+        """Whether the class defines `build_grad`."""
         return type(self).build_grad is not Module.build_grad
 
     @property
     def aux(self) -> Aux:
-        """What `build` keeps for `build_grad`, by name: tensors, and other objects as they are.
+        """Tensors and other objects that `build` keeps for `build_grad`, by name.
 
-        There a tensor is an input of the gradient graph that stands for it. RuntimeError when an
-        item is read elsewhere.
+        `build_grad` gets a tensor as an input of the gradient graph. Reading an item elsewhere
+        raises RuntimeError.
         """
         return self._made().aux
 
     @property
     def var_grad(self) -> VarGrad:
-        """In `build_grad`: the gradients of the variables, by their dotted names.
+        """The gradients of the variables by dotted name, in `build_grad`.
 
-        TypeError, KeyError, ValueError: no tensor, no variable, of another shape.
+        Setting one raises TypeError for a value that is not a tensor, KeyError for an unknown
+        variable, and ValueError for another shape.
         """
         return self._made().var_grad
 
     @property
     def called_graphs_grad_info(self) -> dict[popxl.Graph, GradGraphInfo]:
-        """Gradient graphs of graphs that `build` calls; `call_module` adds to them."""
+        """Gradient graphs of graphs that `build` calls; `call_module` adds entries."""
         return self._made().grad_infos
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -112,7 +116,7 @@ class Module(popxl.Module):
         name = type(self).__name__
         text = (
             f"`build_grad` has been implemented by {name}, but autodiff will not use it: the ops "
-            f"of {name} stand in graph {popxl.gcg().name!r}. Call a graph of its own: "
+            f"of {name} are inline in graph {popxl.gcg().name!r}. Call a separate graph: "
             "self.call_module(module)(...), or create_graph and create_grad_graph."
         )
         if self._grad_inlining_error == "error":
@@ -122,9 +126,10 @@ class Module(popxl.Module):
     def create_graph(
         self, *args: Any, **kwargs: Any
     ) -> "tuple[NamedVariableFactories, GraphWithNamedArgs]":
-        """A graph of `build` on tensors like the arguments, and factories for its named inputs.
+        """Makes a graph of `build` for such arguments, and factories for its named inputs.
 
-        Arguments as for `popxl.Ir.create_graph`. What `build` collected is then forgotten.
+        The arguments are those of `popxl.Ir.create_graph`. The state that `build` collected is then
+        reset.
         """
         self._made()
         if self._cache is None:
@@ -150,11 +155,13 @@ class Module(popxl.Module):
             state.reset()
 
     def build_grad(self, *grads: popxl.Tensor) -> Any:
-        """Writes the gradient's ops, for `create_grad_graph`; to be overridden.
+        """Writes the gradient's ops for `create_grad_graph`; subclasses may define it.
 
-        It takes a fixed number of gradients of outputs, one a parameter. `self.aux[name]` gives
-        what `build` kept; `self.var_grad[name] = grad` sets the gradient of a variable. Returns
-        the gradients of the other inputs, in their order, or None.
+        It has one parameter for each output's gradient. `self.aux[name]` returns an object that
+        `build` kept. `self.var_grad[name] = grad` sets the gradient of a variable.
+
+        Returns:
+            The gradients of the other inputs, in order, or None.
         """
         raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
 
@@ -164,16 +171,21 @@ class Module(popxl.Module):
         grads_provided: "Iterable[popxl.Tensor] | None" = None,
         grads_required: "Iterable[popxl.Tensor] | None" = None,
     ) -> GraphWithNamedArgs:
-        """The gradient graph of `fwd_graph`, which this module made, as `build_grad` writes it.
+        """Makes the gradient graph of `fwd_graph`, a graph of this module, by `build_grad`.
 
-        grads_provided: outputs whose gradients it takes; all by default.
-        grads_required: inputs whose gradients it gives, those with names behind the others; all by
-            default.
-        Its inputs are those gradients, then the tensors of `aux` in the order in which they are
-        read. The tensors of `aux` become outputs of `fwd_graph`: call it before calling that.
-        ValueError: tensors of another graph or twice; gradients of other shapes. TypeError:
-        build_grad takes any number of gradients. NotImplementedError: there is none.
-        RuntimeError: it gives too many gradients, or too few.
+        Its inputs are the provided gradients, then the tensors of `aux` in the order of first use.
+        The tensors of `aux` become outputs of `fwd_graph`: call this before calling that graph.
+
+        Args:
+            fwd_graph: The forward graph.
+            grads_provided: Outputs whose gradients it takes; by default all.
+            grads_required: Inputs whose gradients it returns, named ones last; by default all.
+
+        Raises:
+            ValueError: A tensor is of another graph or given twice; a gradient has another shape.
+            TypeError: build_grad takes a variable number of gradients.
+            NotImplementedError: The class does not define build_grad.
+            RuntimeError: It returns too many gradients, or too few.
         """
         if not self.implements_grad_graph:
             raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
@@ -189,13 +201,20 @@ class Module(popxl.Module):
         grads_provided: "ChooseTensors | None" = None,
         grads_required: "ChooseTensors | None" = None,
     ) -> CallModule:
-        """In `build`: a function that calls a graph of `module`; its outputs are a tuple.
+        """Returns a function for `build` that calls a graph of `module`; it returns a tuple.
 
-        The variables of `module` become this module's under `name`, by default the class's name.
-        The graph's gradient graph is made, and known to `autodiff` of this module's graph.
-        autodiff: 'auto' makes it if there is a `build_grad`, 'build_grad' by that, 'autodiff' from
-            the ops, 'none' not at all. ValueError: another.
-        grads_provided, grads_required: functions of the graph, giving tensors of it.
+        It also makes the graph's gradient graph, which `autodiff` of this module's graph uses.
+
+        Args:
+            module: The module.
+            name: The name of its variables in this module; by default the class's name.
+            autodiff: 'auto' makes the gradient graph if there is a `build_grad`, 'build_grad' by
+                that method, 'autodiff' from the ops, 'none' does not make it.
+            grads_provided: Maps the graph to tensors of it.
+            grads_required: Maps the graph to tensors of it.
+
+        Raises:
+            ValueError: autodiff is another one.
         """
         return CallModule(self, module, name, autodiff, grads_provided, grads_required)
 
@@ -208,11 +227,18 @@ class Module(popxl.Module):
         replica_grouping: "popxl.ReplicaGrouping | None" = None,
         overwrite: bool = False,
     ) -> popxl.Tensor:
-        """An input of the current graph called `name`, and a factory for its variable.
+        """Adds an input of the current graph named `name`, and a factory for its variable.
 
-        data_iter: a function or iterable that gives the variable's data; see VariableFactory.
-        by_ref: what the graph writes reaches the variable.
-        ValueError: the name, or the first part of a dotted one, is taken, unless `overwrite`.
+        Args:
+            name: The name.
+            data_iter: A function or iterable for the variable's data; see VariableFactory.
+            dtype: The element type; by default the data's.
+            by_ref: Whether the graph's writes change the variable.
+            replica_grouping: The replicas that share data.
+            overwrite: Whether the name may exist.
+
+        Raises:
+            ValueError: The name, or the first part of a dotted one, exists.
         """
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
         return self._add(name, factory, overwrite)
@@ -227,10 +253,10 @@ class Module(popxl.Module):
         shard_over: "int | None" = None,
         overwrite: bool = False,
     ) -> popxl.Tensor:
-        """As `add_variable_input` for a variable of which each replica of a group keeps a shard.
+        """Like `add_variable_input`, for a variable that is sharded over the replicas of a group.
 
-        shard_over: by default the size of the groups. The input is the flat shard; its meta shape
-        is the variable's shape.
+        The input is the flat shard; its meta shape is the variable's shape. shard_over: the number
+        of shards; by default the size of the groups.
         """
         shards = shard_over or fill_none_group(replica_grouping).group_size
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)
@@ -239,18 +265,18 @@ class Module(popxl.Module):
     def add_variable_factory(
         self, variable_f: VariableFactory, name: "str | None" = None
     ) -> popxl.Tensor:
-        """As `add_variable_input`, with a factory. name: the factory's by default."""
+        """Like `add_variable_input`, with a factory. name: by default the factory's."""
         key = name or variable_f.name
         if key is None:
-            raise ValueError("A factory without a name needs one here.")
+            raise ValueError("The factory has no name: pass name=.")
         return self._add(key, variable_f, False)
 
     def _add(self, name: str, factory: VariableFactory, overwrite: bool) -> popxl.Tensor:
         if popxl.gcg() is popxl.gmg():
             raise ValueError(
                 f"{name!r} is state of a {type(self).__name__}, an input of its graph, and the "
-                "main graph has none. Make a graph: factories, graph = module.create_graph(...), "
-                "and call graph.bind(factories.init())."
+                "main graph has no inputs. Make a graph: factories, graph = "
+                "module.create_graph(...), and call graph.bind(factories.init())."
             )
         state = self._made()
         state.factories.insert(name, factory, overwrite)
@@ -260,7 +286,7 @@ class Module(popxl.Module):
     def add_variable_inputs(
         self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
-        """Inputs of the current graph for all factories, under `name`. ValueError: it is taken."""
+        """Adds inputs for all factories, under `name`. Raises ValueError if the name exists."""
         state = self._made()
         state.factories.insert(name, factories, overwrite)
         with popxl.name_scope(str(name)):
@@ -271,7 +297,7 @@ class Module(popxl.Module):
 
     @classmethod
     def from_list(cls, modules: "Iterable[Module]") -> "Module":
-        """A module that holds others as "0", "1", ..., and gives them one by one."""
+        """Makes a module that holds others as "0", "1", ..., and iterates over them."""
         made = _Listed()
         for i, module in enumerate(modules):
             made.append(i, module)
@@ -279,14 +305,14 @@ class Module(popxl.Module):
 
     @classmethod
     def from_variable_factories(cls, variable_factories: "Iterable[VariableFactory]") -> "Module":
-        """In `build`: a module that holds an input for every factory as "0", "1", ..."""
+        """Makes a module, in `build`, that holds an input for every factory as "0", "1", ..."""
         made = _Listed()
         for i, factory in enumerate(variable_factories):
             made.append(i, made.add_variable_factory(factory, str(i)))
         return made
 
     def get(self, key: "str | int") -> Any:
-        """The attribute called `key`, e.g. a module below this one. KeyError when there is none."""
+        """Returns the attribute named `key`, e.g. a module. Raises KeyError if it is missing."""
         found: Any = self
         for part in str(key).split("."):
             try:
@@ -299,11 +325,11 @@ class Module(popxl.Module):
         return self.get(key)
 
     def __iter__(self) -> Iterator[Any]:
-        raise AttributeError(f"{type(self).__name__} is no list: Module.from_list makes one.")
+        raise AttributeError(f"{type(self).__name__} is not a list: use Module.from_list.")
 
 
 class _Listed(Module):
-    """A module that holds things as "0", "1", ..."""
+    """A module that holds objects as "0", "1", ..."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -314,7 +340,7 @@ class _Listed(Module):
         self._count = index + 1
 
     def get(self, key: "str | int") -> Any:
-        """The thing called `key`; negative numbers count from behind. KeyError: there is none."""
+        """Returns the object `key`; negative numbers count from the end. Raises KeyError."""
         return super().get(key + self._count if isinstance(key, int) and key < 0 else key)
 
     def __iter__(self) -> Iterator[Any]:

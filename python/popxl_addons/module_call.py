@@ -19,8 +19,10 @@ _METHODS = ("auto", "build_grad", "autodiff", "none")
 class CallModule:
     """A function that calls a graph of a module, with its gradient graph; see Module.call_module.
 
-    After the call: var_factories, graph, and n_outputs_pre_autodiff, the number of outputs before
-    those that the gradient graph needs.
+    Attributes, set by the call:
+        var_factories: The factories of the graph's variables.
+        graph: The graph.
+        n_outputs_pre_autodiff: The number of outputs before those that the gradient graph needs.
     """
 
     var_factories: NamedVariableFactories

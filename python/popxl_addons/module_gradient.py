@@ -1,4 +1,4 @@
-"""Gradients of modules that their `build_grad` writes: what goes in, and what must come out."""
+"""Gradients of modules by `build_grad`: inputs, and checks of the results."""
 
 import functools
 import inspect
@@ -14,14 +14,14 @@ from popxl.transforms.autodiff import grad_graph_info, refuse_called
 from popxl_addons.graph import GraphWithNamedArgs
 
 _KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_WHERE = "within the `build_graph` method"  # as programs know it; `build_grad` is meant
+_WHERE = "within the `build_graph` method"  # programs match it; it means `build_grad`
 
 
 class Aux(MutableMapping[str, Any]):
     """Tensors and other objects that `build` keeps for `build_grad`, by name.
 
-    There a tensor stands for the forward graph's: an input of the gradient graph, made when it is
-    read first. RuntimeError when read elsewhere.
+    `build_grad` gets a tensor as an input of the gradient graph, made at the first read. Reading an
+    item elsewhere raises RuntimeError.
     """
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class Aux(MutableMapping[str, Any]):
         return len(self._stored)
 
     def take(self) -> dict[str, Any]:
-        """What is stored, which is then gone from here."""
+        """Removes and returns the stored items."""
         stored, self._stored = self._stored, {}
         return stored
 
     @contextmanager
     def reading(self, stored: Mapping[str, Any]) -> Iterator[dict[str, popxl.Tensor]]:
-        """Lets items of `stored` be read; yields the inputs made so far, by name."""
+        """Allows reads of items of `stored`; yields the inputs made so far, by name."""
         before = self._stored, self._read
         self._stored, self._read = dict(stored), {}
         try:
@@ -74,8 +74,8 @@ class Aux(MutableMapping[str, Any]):
 class VarGrad(MutableMapping[str, popxl.Tensor]):
     """Gradients of variables, which `build_grad` sets by the variables' names.
 
-    TypeError: no tensor. KeyError: no variable. ValueError: a tensor of another shape.
-    RuntimeError when used elsewhere.
+    Setting one raises TypeError for a value that is not a tensor, KeyError for an unknown variable,
+    ValueError for another shape, and RuntimeError outside `build_grad`.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class VarGrad(MutableMapping[str, popxl.Tensor]):
 
     @contextmanager
     def writing(self, variables: Mapping[str, popxl.Tensor]) -> Iterator[Mapping]:
-        """Lets gradients of these variables be set; yields those that are."""
+        """Allows setting gradients of these variables; yields the gradients."""
         before = self._variables, self._grads
         self._variables, self._grads = variables, {}
         try:
@@ -158,7 +158,7 @@ def _check_signature(build_grad: Callable[..., Any]) -> None:
 def _outputs(
     results: Any, grads: Mapping, required: list[popxl.Tensor], names: Mapping[popxl.Tensor, str]
 ) -> list[popxl.Tensor]:
-    """The gradient graph's outputs: those returned, then those of variables, as required."""
+    """Returns the gradient graph's outputs: the returned ones, then required variables'."""
     variables = [names[t] for t in required if t in names]
     plain = [t for t in required if t not in names]
     lost = [name for name in variables if name not in grads]
@@ -213,6 +213,6 @@ def grad_graph(
     kinds = ExpectedConnectionType
     expected = [connect(t, kinds.FwdGrad) for t in provided]
     expected += [connect(stored[key], kinds.Fwd) for key in read]
-    ordered = sorted(required, key=lambda t: t in names)  # variables behind, as outputs are
+    ordered = sorted(required, key=lambda t: t in names)  # variables last, like the outputs
     found = [connect(t, kinds.FwdGrad) for t in ordered]
     return GraphWithNamedArgs.from_grad_graph(grad_graph_info(made, forward, expected, found))

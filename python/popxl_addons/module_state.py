@@ -1,4 +1,4 @@
-"""What a Module collects: the modules below it, factories of variables, and named inputs."""
+"""The state of a Module: its child modules, factories of variables, and named inputs."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 
 class ModuleState:
-    """What one module has collected, together with what those below it have.
+    """The state of a module and its children.
 
-    grad_infos: gradient graphs of graphs that it calls. aux, var_grad: see `Module`.
+    Attributes:
+        grad_infos: Gradient graphs of graphs that it calls.
+        aux: See `Module`.
+        var_grad: See `Module`.
     """
 
     def __init__(self) -> None:
@@ -27,7 +30,7 @@ class ModuleState:
         self.aux, self.var_grad = Aux(), VarGrad()
 
     def reset(self) -> None:
-        """Forgets what building collected, here and below."""
+        """Removes the entries that building collected, also in children."""
         self.grad_infos.clear()
         for key in self.factories.keys():
             self.factories.pop(key)
@@ -37,7 +40,7 @@ class ModuleState:
             self._link(name, child)
 
     def add(self, name: str, child: "Module") -> None:
-        """Takes in a module, under this name. ValueError: it is taken."""
+        """Adds a child module under this name. Raises ValueError if the name exists."""
         self._link(name, child)
         self.children[name] = child
         child.set_name_scope(name)
@@ -47,7 +50,7 @@ class ModuleState:
         self.inputs.insert(name, state_of(child).inputs)
 
     def all_grad_infos(self) -> dict[popxl.Graph, GradGraphInfo]:
-        """Gradient graphs of called graphs, here and below."""
+        """Returns gradient graphs of called graphs, including those of children."""
         out: dict[popxl.Graph, GradGraphInfo] = {}
         for child in self.children.values():
             out |= state_of(child).all_grad_infos()

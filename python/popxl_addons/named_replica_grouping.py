@@ -6,7 +6,7 @@ import popxl
 from poptorch_core.variables import json_object
 from popxl_addons.dot_tree import DotTree
 
-_DOMAIN = 64  # replicas that are linked directly, where nothing says how many
+_DOMAIN = 64  # the default number of replicas that are linked directly
 
 
 class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
@@ -16,12 +16,12 @@ class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
     def build_groups(
         cls, names: "Iterable[str]", value: popxl.ReplicaGrouping
     ) -> "NamedReplicaGrouping":
-        """The same grouping under every name."""
+        """Makes a collection with the same grouping under every name."""
         return cls.from_dict({name: value for name in names})
 
 
 def fill_none_group(replica_grouping: "popxl.ReplicaGrouping | None") -> popxl.ReplicaGrouping:
-    """The grouping; all replicas of the current Ir where there is none."""
+    """Returns the grouping; None becomes all replicas of the current Ir."""
     return replica_grouping or popxl.gir().replica_grouping()
 
 
@@ -30,7 +30,7 @@ def _is_cross(rg: popxl.ReplicaGrouping, size: int) -> bool:
 
 
 def _within(rg: popxl.ReplicaGrouping, size: int, what: str) -> popxl.ReplicaGrouping:
-    """The part of each group that lies in one of the blocks of `size` replicas in a row."""
+    """Returns the part of each group inside a block of `size` consecutive replicas."""
     assignment = rg.assignment
     if len(assignment) <= size:
         return rg
@@ -40,7 +40,7 @@ def _within(rg: popxl.ReplicaGrouping, size: int, what: str) -> popxl.ReplicaGro
         block = assignment[first : first + size]
         patterns.add(tuple(numbers.setdefault(group, len(numbers)) for group in block))
     if not rg.is_const or len(patterns) > 1:
-        raise ValueError(f"{rg!r} must group the {size} replicas of every {what} alike.")
+        raise ValueError(f"{rg!r} must group the {size} replicas of every {what} equally.")
     if not _is_cross(rg, size):
         return rg
     if rg.stride > size:
@@ -51,24 +51,28 @@ def _within(rg: popxl.ReplicaGrouping, size: int, what: str) -> popxl.ReplicaGro
 def get_instance_replica_grouping(
     replica_grouping: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.ReplicaGrouping:
-    """The part of each group whose replicas are of one instance.
+    """Returns the part of each group inside one instance.
 
-    replica_grouping: all replicas by default. ValueError: instances would be grouped differently,
-    or the stride is beyond an instance's replicas.
+    Args:
+        replica_grouping: The groups; by default all replicas.
+
+    Raises:
+        ValueError: Instances would be grouped differently, or the stride is beyond an instance's
+            replicas.
     """
     rg = fill_none_group(replica_grouping)
     return _within(rg, popxl.gir().instance_replication_factor, "instance")
 
 
 def is_cross_instance(rg: popxl.ReplicaGrouping) -> bool:
-    """Whether groups have replicas of several instances."""
+    """Returns whether groups have replicas of several instances."""
     return _is_cross(rg, popxl.gir().instance_replication_factor)
 
 
 def get_ild_size_from_popdist() -> int:
-    """How many replicas are linked directly (an IPU-Link domain).
+    """Returns the number of replicas that are linked directly (an IPU-Link domain).
 
-    That is ipuLinkDomainSize in the JSON of POPLAR_TARGET_OPTIONS, else all replicas up to 64.
+    It is ipuLinkDomainSize in the JSON of POPLAR_TARGET_OPTIONS, else all replicas up to 64.
     """
     options = json_object("POPLAR_TARGET_OPTIONS", {"ipuLinkDomainSize": "64"})
     size = options.get("ipuLinkDomainSize")
@@ -78,10 +82,10 @@ def get_ild_size_from_popdist() -> int:
 def get_ild_replica_grouping(
     rg: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.ReplicaGrouping:
-    """The part of each group whose replicas are linked directly; see the instances' grouping."""
+    """Returns the part of each group that is linked directly; see the instances' grouping."""
     return _within(fill_none_group(rg), get_ild_size_from_popdist(), "domain")
 
 
 def is_cross_ild(rg: popxl.ReplicaGrouping) -> bool:
-    """Whether groups have replicas that are not linked directly."""
+    """Returns whether groups have replicas that are not linked directly."""
     return _is_cross(rg, get_ild_size_from_popdist())

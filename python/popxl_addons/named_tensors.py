@@ -21,11 +21,11 @@ class NamedTensors(DotTree[popxl.Tensor]):
 
     @property
     def tensors(self) -> tuple[popxl.Tensor, ...]:
-        """All tensors, sorted by the names that the tensors have."""
+        """All tensors, sorted by the tensors' names."""
         return tuple(sorted(self.values_flat(), key=lambda t: t.name))
 
     def remap(self, mapping: TensorMap) -> "NamedTensors":
-        """The tensors that `mapping` gives for these, under the same names. KeyError: none."""
+        """Maps each tensor by `mapping`, keeping names. Raises KeyError if one is missing."""
         return self.map(lambda tensor: mapping[tensor])
 
 
@@ -38,7 +38,7 @@ class NamedRemoteBuffers(DotTree[popxl.RemoteBuffer]):
 
 
 def print_named_tensors(named: NamedTensors) -> NamedTensors:
-    """The tensors, printed under their names when the program comes here: `ops.print_tensor`."""
+    """Prints the tensors under their names with `ops.print_tensor`, and returns the results."""
     return NamedTensors.from_dict(
         {name: ops.print_tensor(t, name) for name, t in named.to_dict().items()}
     )

@@ -1,6 +1,6 @@
-"""Rewrites of graphs before views are settled.
+"""Rewrites of graphs, which have no effect here.
 
-The compiler simplifies a session's copy of the program by itself; graphs stay as written.
+The compiler always simplifies a session's copy of the program; graphs stay as written.
 """
 
 import popxl
@@ -9,6 +9,6 @@ LEVELS = ("no_patterns", "minimal", "default", "all")
 
 
 def apply_pre_alias_patterns(ir: "popxl.Ir | popxl.Graph", level: str = "default") -> None:
-    """Marks an Ir, or a graph, as simplified. ValueError for a level that is not of `LEVELS`."""
+    """Accepts an Ir or a graph without effect. Raises ValueError for a level not in `LEVELS`."""
     if level not in LEVELS:
         raise ValueError(f"level must be one of {LEVELS} but is {level!r}.")

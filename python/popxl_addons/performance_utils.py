@@ -1,8 +1,8 @@
-"""How many floating-point operations a graph stands for, counted from shapes.
+"""Counts of a graph's floating-point operations, from shapes.
 
-Products count 2 for each multiplication and addition, element-wise arithmetic 1 for each element,
-and normalisation 7 for each: mean, deviation, its square and their mean, division, scale and shift.
-Other ops are not counted. Calls count what they call, loops as often as they run it.
+Products count 2 for each multiply-add, element-wise arithmetic 1 for each element. Normalisation
+counts 7 for each element: mean, deviation, its square and their mean, division, scale and shift.
+Other ops are not counted. Calls count the called graph, loops every round.
 """
 
 from collections.abc import Callable, Iterator
@@ -57,10 +57,10 @@ def _times(breakdown: "dict[Any, Any]", count: int) -> dict[Any, Any]:
 
 
 def evaluate_FLOPs(graph: popxl.Graph) -> "dict[str, Any]":
-    """The operations of a graph: {op type: {op id: operations}}, and {"TOT": all of them}.
+    """Returns a graph's operations: {op type: {op id: operations}}, and {"TOT": the total}.
 
-    What a call of graph "Layer" runs is under its type, as {"Call_<op id>(Layer)": {op id: ...}};
-    numbers of a loop's graph are those of all its rounds.
+    Operations of a call of graph "Layer" are under their types, as {"Call_<op id>(Layer)": {op id:
+    ...}}; numbers of a loop's graph include all rounds.
     """
     found: dict[str, Any] = {}
     for op in of(graph).ops:
@@ -76,20 +76,25 @@ def evaluate_FLOPs(graph: popxl.Graph) -> "dict[str, Any]":
 
 
 def evaluate_ir_FLOPs(ir: popxl.Ir) -> "dict[str, Any]":
-    """`evaluate_FLOPs` of the main graph, on all replicas."""
+    """Returns `evaluate_FLOPs` of the main graph, on all replicas."""
     return _times(evaluate_FLOPs(ir.main_graph), ir.replication_factor)
 
 
 def total_FLOPs(ir: popxl.Ir) -> int:
-    """All operations of a program, on all replicas."""
+    """Returns the total operations of a program, on all replicas."""
     return evaluate_ir_FLOPs(ir)[TOTAL]
 
 
 def format_flops_scientific(v: float, numerical_format: str = "nearest3") -> str:
-    """A number with 3 decimals and an exponent, e.g. "1.500E+06".
+    """Formats a number with 3 decimals and an exponent, e.g. "1.500E+06".
 
-    numerical_format: the exponent: the greatest multiple of 3 ("nearest3"), or that of "K", "M",
-    "G" or "T". ValueError: another.
+    Args:
+        v: The number.
+        numerical_format: The exponent: the largest multiple of 3 ("nearest3"), or that of "K",
+            "M", "G" or "T".
+
+    Raises:
+        ValueError: numerical_format is another one.
     """
     if numerical_format == "nearest3":
         exponent = max(0, (len(str(int(abs(v)))) - 1) // 3 * 3)
@@ -113,10 +118,15 @@ def _flat(breakdown: "dict[Any, Any]", path: str = "") -> Iterator[tuple[str, in
 def print_FLOPs(
     breakdown: "dict[str, Any]", mode: str = "type", numerical_format: str = "nearest3"
 ) -> None:
-    """Prints what `evaluate_FLOPs` gave.
+    """Prints the result of `evaluate_FLOPs`.
 
-    mode: a line for each op type ("type") or op ("flat"), and the total. numerical_format: see
-    `format_flops_scientific`. ValueError: another mode or format.
+    Args:
+        breakdown: The result.
+        mode: "type" prints a line for each op type, "flat" for each op; both print the total.
+        numerical_format: See `format_flops_scientific`.
+
+    Raises:
+        ValueError: The mode or format is another one.
     """
     if mode not in ("type", "flat"):
         raise ValueError(f"mode must be 'type' or 'flat' but is {mode!r}.")

@@ -27,11 +27,16 @@ def create_remote_buffer(
     replica_group: "popxl.ReplicaGrouping | None" = None,
     shard_over: "int | None" = None,
 ) -> popxl.RemoteBuffer:
-    """A buffer for tensors like `spec`, or for their shards.
+    """Makes a buffer for tensors like `spec`, or for their shards.
 
-    shard_over: how many replicas share a tensor, by default those of a group of replica_group,
-    which are all replicas by default. A spec with a meta shape is that of a shard already.
-    ValueError: the elements cannot be divided by shard_over, nor a group be so.
+    Args:
+        spec: The tensors' spec. A spec with a meta shape is already that of a shard.
+        entries: The number of rows.
+        replica_group: The replicas that share data; by default all.
+        shard_over: The number of replicas that share a tensor; by default a group's.
+
+    Raises:
+        ValueError: shard_over does not divide the elements or the group.
     """
     rg = fill_none_group(replica_group)
     shards = rg.const_rg.group_size if shard_over is None else shard_over
@@ -45,13 +50,13 @@ def create_remote_buffer(
 
 
 def named_buffers(tensors: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
-    """A buffer of `entries` rows for every tensor or spec as it is, under its name."""
+    """Makes an unsharded buffer of `entries` rows for every tensor or spec, under its name."""
     made = {name: _buffer(t, entries) for name, t in tensors.to_dict().items()}
     return NamedRemoteBuffers.from_dict(made)
 
 
 def _shards(choice: Any, name: str, factory: VariableFactory) -> int:
-    """Over how many replicas the variables of a factory are sharded."""
+    """Returns the number of replicas over which a factory's variables are sharded."""
     rg = factory.replica_grouping.const_rg
     if isinstance(choice, bool):
         return rg.group_size if choice else 1
@@ -69,11 +74,17 @@ def named_variable_buffers(
     entries: int = 1,
     shard_over_dict: "bool | int | Mapping[str, int]" = True,
 ) -> NamedRemoteBuffers:
-    """A buffer of `entries` rows for the variables of every factory, under its name.
+    """Makes a buffer of `entries` rows for the variables of every factory, under its name.
 
-    shard_over_dict: over how many replicas variables are sharded; all of a group of the factory
-    (True), none (False), or as many by name. ValueError: more than a group has, another type, or
-    elements that cannot be divided.
+    Args:
+        factories: The factories.
+        entries: The number of rows.
+        shard_over_dict: The number of replicas over which variables are sharded: all of the
+            factory's group (True), none (False), a number, or numbers by name.
+
+    Raises:
+        ValueError: A number is larger than a group or does not divide the elements; the argument
+            has another type.
     """
     made = {}
     for name, factory in factories.to_dict().items():
@@ -86,7 +97,7 @@ def named_variable_buffers(
 
 @contextmanager
 def _exchange(use_io_tiles: bool) -> Iterator[None]:
-    """Transfers inside are one op, on the io tiles if asked for; their order is free."""
+    """Merges transfers inside into one op, on the io tiles with use_io_tiles, in any order."""
     with popxl.in_sequence(False):
         with io_tile_exchange() if use_io_tiles else merge_exchange():
             yield
@@ -101,7 +112,7 @@ def _raise_entries(buffers: NamedRemoteBuffers, entries: int) -> None:
 def load_remote(
     buffers: NamedRemoteBuffers, entry: "popxl.Tensor | int" = 0, use_io_tiles: bool = False
 ) -> NamedTensors:
-    """Row `entry` of every buffer, by name; the ops are of the current graph."""
+    """Loads row `entry` of every buffer in the current graph. Returns the tensors by name."""
     names, rows = buffers.unpack()
     with _exchange(use_io_tiles):
         loaded = [ops.remote_load(b, entry, n) for n, b in zip(names, rows, strict=True)]
@@ -117,7 +128,7 @@ def store_remote(
     entry: "popxl.Tensor | int" = 0,
     use_io_tiles: bool = False,
 ) -> None:
-    """Tensors into row `entry` of the buffers of the same names, by ops of the current graph."""
+    """Stores tensors into row `entry` of the buffers of the same names, in the current graph."""
     known = tensors.to_dict()
     if use_io_tiles:
         with popxl.in_sequence(False):
@@ -131,9 +142,15 @@ def store_remote(
 def load_remote_graph(
     buffers: NamedRemoteBuffers, entries: int = 1, use_io_tiles: bool = False
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that takes a row, `load_index`, of every buffer, and its outputs' names, sorted.
+    """Makes a graph that loads row `load_index` of every buffer.
 
-    entries: how many rows the buffers are to have at least.
+    Args:
+        buffers: The buffers.
+        entries: The minimum number of rows of the buffers.
+        use_io_tiles: Whether to load on the io tiles.
+
+    Returns:
+        The graph, and the sorted names of its outputs.
     """
     _raise_entries(buffers, entries)
     graph = popxl.gir().create_empty_graph("load_remote")
@@ -148,9 +165,9 @@ def load_remote_graph(
 def store_remote_graph(
     buffers: NamedRemoteBuffers, entries: int = 1, use_io_tiles: bool = False
 ) -> GraphWithNamedArgs:
-    """A graph that stores its named inputs into a row, `store_index`, of the buffers.
+    """Makes a graph that stores its named inputs into row `store_index` of the buffers.
 
-    entries: how many rows the buffers are to have at least.
+    entries: The minimum number of rows of the buffers.
     """
     _raise_entries(buffers, entries)
     made = {}

@@ -1,4 +1,4 @@
-"""Rows of remote buffers that loops load and store, step by step."""
+"""Rows of remote buffers that loops load and store in each step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,11 +14,15 @@ RowOffset = int | None | Callable[[popxl.Tensor], popxl.Tensor]
 
 @dataclass
 class RemoteHandle:
-    """Where a tensor of a loop of `steps` steps is: an entry of a buffer.
+    """The buffer entries of a tensor in a loop of `steps` steps.
 
-    row_offset: a number, for entry `(row + row_offset) · steps + step`; None, for entry `step` in
-        every row; or a function of the row, an int32 scalar, for `row_offset(row) · steps + step`.
-    shard_group: replicas of which each keeps a shard; the buffer then holds flat shards.
+    Attributes:
+        buffer: The buffer.
+        row_offset: A number, for entry `(row + row_offset) · steps + step`; None, for entry `step`
+            in every row; or a function of the row, an int32 scalar, for
+            `row_offset(row) · steps + step`.
+        shard_group: The replicas over which the tensor is sharded; the buffer then holds flat
+            shards.
     """
 
     buffer: popxl.RemoteBuffer
@@ -27,11 +31,11 @@ class RemoteHandle:
 
     @classmethod
     def of(cls, handle: Any) -> Any:
-        """A handle for what may be one already, a stream, or a tuple of a handle's fields."""
+        """Returns a handle for a tuple of its fields; returns handles and streams unchanged."""
         return cls(*handle) if isinstance(handle, tuple) else handle
 
     def entry(self, row: popxl.Tensor, step: popxl.Tensor, steps: int) -> popxl.Tensor:
-        """The entry of a step of a row, an int32 scalar."""
+        """Returns the entry of a step of a row, an int32 scalar."""
         if self.row_offset is None:
             return step
         if not isinstance(self.row_offset, int):
@@ -41,7 +45,7 @@ class RemoteHandle:
         return row * popxl.constant(steps, popxl.int32) + step
 
     def grow(self, steps: int, rows: int) -> None:
-        """Gives the buffer the entries that the rows need; a function's are not known."""
+        """Enlarges the buffer to the entries for the rows, unless row_offset is a function."""
         if self.row_offset is None:
             needed = steps
         elif isinstance(self.row_offset, int):
@@ -52,14 +56,14 @@ class RemoteHandle:
             self.buffer.entries = needed
 
     def load(self, entry: popxl.Tensor, name: str) -> popxl.Tensor:
-        """The whole tensor in an entry of the buffer."""
+        """Loads the whole tensor from an entry of the buffer."""
         loaded = ops.remote_load(self.buffer, entry, name)
         if self.shard_group is None or not loaded.meta_shape:
             return loaded
         return replicated_all_gather(loaded, group=self.shard_group)
 
     def store(self, entry: popxl.Tensor, t: popxl.Tensor) -> None:
-        """`t` into an entry: this replica's shard of it, if it is sharded."""
+        """Stores `t`, or this replica's shard of it, into an entry."""
         if self.shard_group is not None and self.buffer.meta_shape and not t.meta_shape:
             t = replica_sharded_slice(t, self.shard_group)
         ops.remote_store(self.buffer, entry, t)
@@ -71,7 +75,7 @@ def batch_serial_buffer(
     rows: int = 1,
     shard_group: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.RemoteBuffer:
-    """A buffer for `t` of every step and row, or for its shards where the group can have them."""
+    """Makes a buffer for `t` of every step and row, or for its shards if the group divides it."""
     spec = t.spec if isinstance(t, popxl.Tensor) else t
     if shard_group is not None:
         spec = replica_sharded_spec(spec, shard_group)

@@ -1,4 +1,4 @@
-"""Tensors of outer graphs inside of inner ones."""
+"""Tensors of outer graphs in inner graphs."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from popxl.ops.routing import route_into_called
 
 
 def is_subgraph(parent: Graph, subgraph: Graph) -> bool:
-    """Whether `subgraph` is `parent`, or is called by it, directly or through other graphs."""
+    """Returns whether `subgraph` is `parent`, or is called by it, directly or indirectly."""
     if subgraph is parent:
         return True
     return any(is_subgraph(called, subgraph) for called in parent.called_graphs)
@@ -17,15 +17,23 @@ def is_subgraph(parent: Graph, subgraph: Graph) -> bool:
 def route_tensor_into_graph(
     tensor: popxl.Tensor, graph: "Graph | None" = None, modified: Any = False
 ) -> popxl.Tensor:
-    """The input of `graph`, the current one by default, that stands for a tensor further out.
+    """Returns the input of a graph that stands for a tensor of an outer graph.
 
-    The graph is called already, directly or through others, from the tensor's: the graphs between
-    get an input named like the tensor, and all calls, loops and branches pass it on; those that
-    come before the tensor's value are put behind it, or it before them. An input that has the
-    tensor already is taken. A tensor of `graph` is returned as it is.
-    modified: True, or what regions of the tensor the graph writes: it reaches the tensor.
-    ValueError: the graph is not called from the tensor's. UnsupportedError: what stands between a
-    call and the value has effects; what is to be modified is a constant, a view or made later, or
-    goes through a branch; autodiff of a caller has made a copy of the graph.
+    The tensor's graph already calls the graph, directly or indirectly. Graphs in between get an
+    input with the tensor's name, and all calls, loops and branches pass it on. Calls and the
+    tensor's ops are reordered so that the value comes first. An existing input for the tensor is
+    reused. A tensor of `graph` is returned unchanged.
+
+    Args:
+        tensor: The tensor.
+        graph: The graph; by default the current one.
+        modified: True, or the regions of the tensor that the graph writes; the writes then change
+            the tensor.
+
+    Raises:
+        ValueError: The tensor's graph does not call the graph.
+        UnsupportedError: Ops between a call and the value have effects; a modified tensor is a
+            constant, a view, made later, or passes a branch; autodiff of a caller has copied the
+            graph.
     """
     return route_into_called(tensor, graph or popxl.gcg(), bool(modified))

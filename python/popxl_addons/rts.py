@@ -1,4 +1,4 @@
-"""Tensors in shards over replicas: gathered, and reduced into shards.
+"""Gathers and reductions of tensors that are sharded over replicas.
 
 A shard is flat: replica i of a group holds the i-th part.
 """
@@ -23,9 +23,10 @@ Group: TypeAlias = "popxl.ReplicaGrouping | None"
 def replica_sharded_spec(
     t: "popxl.Tensor | popxl.TensorSpec", shard_over: popxl.ReplicaGrouping
 ) -> popxl.TensorSpec:
-    """The spec of a shard of `t` on a replica of a group, with t's shape as meta shape.
+    """Returns the spec of a shard of `t` on a replica of a group, with t's shape as meta shape.
 
-    It is t's own where `t` is a shard, a group is one replica, or does not divide the elements.
+    It is the spec of `t` if `t` is a shard, or if a group has one replica or does not divide the
+    elements.
     """
     count, elements = shard_over.group_size, 1
     for size in t.shape:
@@ -38,7 +39,7 @@ def replica_sharded_spec(
 def gather_replica_sharded_tensor(
     t: popxl.Tensor, use_io_tiles: bool = False, replica_group: Group = None
 ) -> popxl.Tensor:
-    """The whole of a shard, on every replica; a tensor that is none stays as it is."""
+    """Gathers the whole tensor of a shard, on every replica; other tensors are unchanged."""
     if not t.meta_shape:
         return t
     if not use_io_tiles:
@@ -51,10 +52,14 @@ def gather_replica_sharded_tensor(
 def reduce_replica_sharded_tensor(
     t: popxl.Tensor, op: str = "add", replica_group: Group = None, shard_group: Group = None
 ) -> popxl.Tensor:
-    """`t` reduced over replica_group, all replicas by default: this replica's shard of it.
+    """Reduces `t` over replica_group and returns this replica's shard of the result.
 
-    shard_group: replicas that share the result, by default replica_group. Where they are one, or
-    do not divide the elements, each has the whole.
+    Args:
+        t: The tensor.
+        op: The reduction.
+        replica_group: The replicas to reduce over; by default all.
+        shard_group: The replicas that share the result; by default replica_group. If it has one
+            replica, or does not divide the elements, each replica gets the whole result.
     """
     reduced = replica_group or popxl.gir().replica_grouping()
     shared = shard_group or reduced
@@ -66,7 +71,7 @@ def reduce_replica_sharded_tensor(
 
 
 def _graph_of(name: str, tensors: NamedTensors) -> tuple[popxl.Graph, NamedTensors, list[str]]:
-    """An empty graph with an input for every tensor, called like it, and the names, sorted."""
+    """Makes an empty graph with an input for every tensor. Returns it, inputs and sorted names."""
     names, found = tensors.unpack()
     graph, made = popxl.gir().create_empty_graph(name), {}
     with graph:
@@ -82,9 +87,9 @@ def all_gather_replica_sharded_graph(
     use_io_tiles: bool = False,
     replica_groups: "NamedReplicaGrouping | None" = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that gathers its named inputs, and the names of its outputs, sorted.
+    """Makes a graph that gathers its named inputs. Returns it and its outputs' sorted names.
 
-    replica_groups: by name; all replicas by default.
+    replica_groups: Groups by name; by default all replicas.
     """
     groups = replica_groups.to_dict() if replica_groups is not None else {}
     graph, args, names = _graph_of("all_gather", tensors)
@@ -103,9 +108,9 @@ def reduce_replica_sharded_graph(
     shard_groups: "NamedReplicaGrouping | None" = None,
     replica_group: Group = None,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that reduces its named inputs, and the names of its outputs, sorted.
+    """Makes a graph that reduces its named inputs. Returns it and its outputs' sorted names.
 
-    shard_groups: by name; replica_group by default. See `reduce_replica_sharded_tensor`.
+    See `reduce_replica_sharded_tensor`. shard_groups: Groups by name; by default replica_group.
     """
     groups = shard_groups.to_dict() if shard_groups is not None else {}
     graph, args, names = _graph_of("replica_reduce", tensors)

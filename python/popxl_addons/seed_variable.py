@@ -11,12 +11,17 @@ from popxl.tensor_base import make_tensor
 def seed_variable(
     seed: int, replica_grouping: "popxl.ReplicaGrouping | None" = None
 ) -> tuple[Any, popxl.Tensor]:
-    """A variable "random_seed" of seeds, and the tensor, uint32 (2,), by which ops have them.
+    """Makes a variable "random_seed" of seeds, and a uint32 tensor (2,) of them for ops.
 
-    What is written into the tensor is the variable's when weights go to the host; the program shows
-    a load when they come from there, and a store. seed: what the
-    seeds, one for each replica group, are drawn from; see `popxl.create_seeds`. replica_grouping:
-    by default each replica is a group.
+    Writes to the tensor change the variable when weights are fetched. The program shows a load when
+    weights are sent from the host, and a store when they are fetched.
+
+    Args:
+        seed: The source of the seeds, one for each replica group; see `popxl.create_seeds`.
+        replica_grouping: The groups; by default each replica is a group.
+
+    Returns:
+        The variable and the tensor.
     """
     rg = replica_grouping or popxl.gir().replica_grouping(group_size=1)
     data = popxl.create_seeds(seed, replicas=rg.num_groups)

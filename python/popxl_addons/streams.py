@@ -10,7 +10,7 @@ _Spec = tuple[tuple[int, ...], popxl.dtype]
 
 
 class _Streams(OrderedDict[str, Any]):
-    """{name: stream}; streams can be had as attributes and by place, and iteration gives them."""
+    """{name: stream}; streams are also attributes and have indices; iteration returns streams."""
 
     def __init__(self, **specs: _Spec) -> None:
         made = {name: self._make(shape, dtype, name) for name, (shape, dtype) in specs.items()}
@@ -22,7 +22,7 @@ class _Streams(OrderedDict[str, Any]):
 
     @classmethod
     def from_streams(cls, iterable: Iterable[Any]) -> Any:
-        """The collection of these streams, by the ids of their tensors."""
+        """Makes a collection of streams, by the ids of their tensors."""
         made = cls()
         for stream in iterable:
             made[stream.tensor_id] = stream
@@ -30,7 +30,7 @@ class _Streams(OrderedDict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self.keys():
-            raise AttributeError(f"There is no stream {name!r} but {list(self.keys())}.")
+            raise AttributeError(f"There is no stream {name!r}. There are {list(self.keys())}.")
         return self[name]
 
     def __getitem__(self, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""TaskSession: a session that knows its streams and its state, and keeps checkpoints."""
+"""TaskSession: a session with named streams, named state and checkpoints."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger("popxl_addons")
 def initialise_memmap_dir_from_checkpoint(
     checkpoint_dir: "str | Path", memmap_dir: "str | Path"
 ) -> None:
-    """Copies a checkpoint's memory-mapped variables into a folder, to be mapped from there."""
+    """Copies a checkpoint's memory-mapped variables into a folder, from which they are mapped."""
     Path(memmap_dir).mkdir(parents=True, exist_ok=True)
     for file in sorted((Path(checkpoint_dir) / _MODEL).glob("*.npy")):
         shutil.copy(file, Path(memmap_dir) / file.name)
@@ -37,10 +37,16 @@ def _memmap_of(variable: Any) -> "np.memmap | None":
 class TaskSession(popxl.Session):
     """A session with named streams (`inputs`, `outputs`) and named variables (`state`).
 
-    inputs, outputs: collections of streams, or lists of them. state: variables by name.
-    max_checkpoints: how many of the checkpoints that it saved a session keeps, 0: all. The other
-    arguments are the Session's; `ir` is the current one by default.
-    session_state: {"steps": runs so far}, and what `add_session_state_info` adds.
+    The other arguments are the Session's; `ir` is by default the current one.
+
+    Args:
+        inputs: A collection or list of streams.
+        outputs: A collection or list of streams.
+        state: Variables by name.
+        max_checkpoints: The number of its saved checkpoints that the session keeps; 0: all.
+
+    Attributes:
+        session_state: {"steps": runs so far}, and the entries of `add_session_state_info`.
     """
 
     initialise_memmap_dir_from_checkpoint = staticmethod(initialise_memmap_dir_from_checkpoint)
@@ -68,56 +74,61 @@ class TaskSession(popxl.Session):
         self._saved: list[Path] = []
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """See Session. Counts as a step of `session_state`."""
+        """See Session. Adds 1 to the steps of `session_state`."""
         results = super().run(*args, **kwargs)
         self.session_state["steps"] += 1
         return results
 
     @property
     def dataloader(self) -> Any:
-        """What gives the data, which checkpoints save and resume; None at first.
+        """The data loader, which checkpoints save and resume; initially None.
 
-        ValueError: an object without `save(path)` and `resume(filename=)`.
+        Setting an object without `save(path)` and `resume(filename=)` raises ValueError.
         """
         return self._dataloader
 
     @dataloader.setter
     def dataloader(self, value: Any) -> None:
         if not all(callable(getattr(value, name, None)) for name in ("save", "resume")):
-            raise ValueError(f"A dataloader must have `save` and `resume` but {value!r} has not.")
+            raise ValueError(f"A dataloader must have `save` and `resume`; {value!r} lacks them.")
         self._dataloader = value
 
     def add_session_state_info(self, info: "Mapping[str, Any]") -> None:
-        """Adds to what session_info.json of checkpoints will say."""
+        """Adds entries to session_info.json of checkpoints."""
         self.session_state.update(info)
 
     def get_named_tensors_data(self) -> NamedTensorData:
-        """The data of the state by name."""
+        """Returns the data of the state by name."""
         named = self.state.to_dict()
         data = self.get_tensors_data(named.values())
         found = {name: data[t] for name, t in named.items()}
         return NamedTensorData.from_dict(found)
 
     def _report(self, theirs: "Iterable[str]", source: str, report: str) -> None:
-        """Tells names that only one side has. ValueError: for 'error', or for another report."""
+        """Reports names that only one side has. Raises ValueError for 'error' or a bad report."""
         if report not in _REPORTS:
             raise ValueError(f"report_missing must be one of {_REPORTS} but is {report!r}.")
         ours, known = set(self.state.to_dict()), set(theirs)
         texts = []
         if known - ours:
-            texts.append(f"The session has no {sorted(known - ours)}, which are in {source}.")
+            texts.append(f"The session lacks {sorted(known - ours)}, which are in {source}.")
         if ours - known:
-            texts.append(f"There is no {sorted(ours - known)} in {source}.")
+            texts.append(f"{sorted(ours - known)} are missing in {source}.")
         if texts and report == "error":
             raise ValueError(" ".join(texts))
         for text in texts if report == "warn" else ():
             _log.warning(text)
 
     def load_from_session(self, src: "TaskSession", report_missing: str = "none") -> None:
-        """Takes the data of another session's variables of the same names.
+        """Copies the data of another session's variables of the same names.
 
-        report_missing: what to do about names that only one session has: "none", "warn" or
-        "error" (ValueError).
+        Args:
+            src: The other session.
+            report_missing: The action for names that only one session has: "none", "warn" or
+                "error".
+
+        Raises:
+            ValueError: report_missing is "error" and names are missing, or it is another one.
         """
         theirs, ours = src.get_named_tensors_data().to_dict(), self.state.to_dict()
         self._report(theirs, "the other session", report_missing)
@@ -125,12 +136,14 @@ class TaskSession(popxl.Session):
         self.write_variables_data(common)
 
     def save_checkpoint(self, checkpoint_dir: "str | Path") -> None:
-        """Writes the state's data, session_state and where the data loader is into a folder.
+        """Writes the state's data, session_state and the data loader's position into a folder.
 
-        `model/<name>.npz` holds one array, called as the variable; of a memory-mapped variable its
-        file is copied there. Of the folders that this session saved, the oldest beyond
-        max_checkpoints are deleted. `wandb://<name>`: an artifact of wandb's current run. All
-        instances save together: they fetch the data, and the first one writes it.
+        `model/<name>.npz` holds one array with the variable's name; a memory-mapped variable's file
+        is copied there. Beyond max_checkpoints, the oldest folders of this session are deleted. All
+        instances must call it: they fetch the data, and the first one writes it.
+
+        Args:
+            checkpoint_dir: The folder. `wandb://<name>`: an artifact of wandb's current run.
         """
         data = self.get_named_tensors_data().to_dict()
         with first_instance_first(self.ir) as is_first:
@@ -170,10 +183,15 @@ class TaskSession(popxl.Session):
         report_missing: str = "warn",
         skip_memmap: bool = False,
     ) -> None:
-        """Reads what `save_checkpoint` wrote.
+        """Loads a checkpoint of `save_checkpoint`.
 
-        report_missing: see `load_from_session`. skip_memmap: leaves memory-mapped variables as
-        their files are. ValueError: there is no checkpoint.
+        Args:
+            checkpoint_dir: See `save_checkpoint`.
+            report_missing: See `load_from_session`.
+            skip_memmap: Whether to keep the files of memory-mapped variables.
+
+        Raises:
+            ValueError: The folder does not contain a checkpoint.
         """
         if wandb_tools.is_name(checkpoint_dir):
             with wandb_tools.fetched(str(checkpoint_dir)) as folder:

@@ -13,9 +13,9 @@ from popxl_addons.named_tensors import NamedTensors
 
 @dataclass
 class TensorInput:
-    """Data that reaches a module as a tensor.
+    """Data that a module gets as a tensor.
 
-    dtype: by default the data's, with at most 32 bits.
+    dtype: By default the data's type, with at most 32 bits.
     """
 
     data: Any
@@ -26,18 +26,22 @@ Weights = Mapping[Any, Any] | Callable[[NamedTensors], Mapping[Any, Any]]
 
 
 def ops_of_type(ops: "Iterable[Any]", op_class: type) -> int:
-    """How many of a graph's ops, as `popart._internal.ir` shows them, are of a class."""
+    """Returns the number of ops of a class, among ops from `popart._internal.ir`."""
     return sum(isinstance(op, op_class) for op in ops)
 
 
 def run_module(
     module: Module, *args: Any, weights: "Weights | None" = None, **kwargs: Any
 ) -> list[np.ndarray]:
-    """What a module makes of its arguments, as arrays.
+    """Runs a module on its arguments and returns the outputs as arrays.
 
-    args, kwargs: TensorInputs become variables, so that the module may write into them; everything
-    else is passed on. weights: {variable: data}, or what gives that for the module's variables by
-    name; the others are initialised.
+    Args:
+        module: The module.
+        args: Arguments of the module. TensorInputs become variables, which the module may write;
+            other values are passed on.
+        weights: {variable: data}, or a function of the module's variables by name that returns it;
+            other variables are initialised.
+        kwargs: Keyword arguments, like args.
     """
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():

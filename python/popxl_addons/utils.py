@@ -1,4 +1,4 @@
-"""Small things that programs of popxl_addons use."""
+"""Utilities for programs of popxl_addons."""
 
 import collections
 import logging
@@ -19,10 +19,10 @@ _MINUTE = 60
 
 
 class OrderedDict(collections.OrderedDict[Key, Value]):
-    """A dict whose values can be had by their place as well."""
+    """A dict with access to values by index."""
 
     def idx(self, i: "int | slice") -> Any:
-        """The value at place `i`, or the values of a slice."""
+        """Returns the value at index `i`, or the values of a slice."""
         return list(self.values())[i]
 
     def __repr__(self) -> str:
@@ -31,9 +31,9 @@ class OrderedDict(collections.OrderedDict[Key, Value]):
 
 
 class WeightsDict(MutableMapping):
-    """{variable: array} of the variables' dtypes and shapes on the host (ValueError).
+    """{variable: array}; other dtypes or shapes than the variables' on the host raise ValueError.
 
-    data: mappings to begin with.
+    data: The first mappings.
     """
 
     def __init__(self, *data: "Mapping[Any, np.ndarray]") -> None:
@@ -72,9 +72,9 @@ class WeightsDict(MutableMapping):
 
 
 def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> None:
-    """`session.write_variables_data(weights)`, one after the other under a progress bar.
+    """Writes variables one after the other with a progress bar (if tqdm is installed).
 
-    Without tqdm there is no bar.
+    See `Session.write_variables_data`.
     """
     items: Any = list(weights.items())
     try:
@@ -89,9 +89,9 @@ def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> 
 
 @contextmanager
 def timer(title: "str | None" = None, log_to_wandb: bool = True) -> Iterator[None]:
-    """Logs how long the block took, in minutes.
+    """Logs the duration of the block, in minutes.
 
-    log_to_wandb: also as `<title> (mins)` of wandb's current run, if there is one.
+    log_to_wandb: Whether to log it also as `<title> (mins)` to wandb's current run, if any.
     """
     start = time.perf_counter()
     try:
@@ -111,22 +111,22 @@ def null_context() -> Iterator[None]:
 
 
 def plain_graph_name(name: str) -> str:
-    """The name without the `_subgraph(N)` that a graph's name has."""
+    """Returns the name without a graph's `_subgraph(N)`."""
     return re.sub(r"_subgraph\([0-9]+\)", "", name)
 
 
 def suffix_graph_name(name: str, suffix: str) -> str:
-    """`<name>_<suffix>`, without the `_subgraph(N)` that a graph's name has."""
+    """Returns `<name>_<suffix>`, without a graph's `_subgraph(N)`."""
     return f"{plain_graph_name(name)}_{suffix}"
 
 
 def overrides(cls: Any, base: type, method: "str | Callable[..., Any]") -> bool:
-    """Whether a class, or an object's class, defines `method` anew below `base`."""
+    """Returns whether a class, or an object's class, overrides `method` of `base`."""
     kind = cls if isinstance(cls, type) else type(cls)
     name = method if isinstance(method, str) else method.__name__
     return getattr(kind, name) is not getattr(base, name)
 
 
 def duplicate_items(iterable: "Iterable[Hashable]") -> list[Any]:
-    """Those that occur more than once, each once."""
+    """Returns the items that occur more than once, each once."""
     return [item for item, count in collections.Counter(iterable).items() if count > 1]

@@ -1,4 +1,4 @@
-"""Factories: they make a graph's named inputs, and later the variables that go in."""
+"""Factories that make a graph's named inputs, and later the variables for them."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ DataIter = Callable[[], Any] | Iterable[Any]
 
 
 def _source(data_iter: DataIter) -> Callable[[], Any]:
-    """The function that gives the next variable's data. ValueError when there is none."""
+    """Returns the function for the next variable's data. Raises ValueError if there is none."""
     if callable(data_iter):
         try:
             data_iter()
@@ -33,13 +33,21 @@ def _source(data_iter: DataIter) -> Callable[[], Any]:
 class VariableFactory:
     """Makes variables of one shape and dtype. Needs a current graph.
 
-    data_iter: a function that gives the data of one variable, or an iterable of such data. A
-        function is called once to try it, and once more to see the shape; that second result is
-        the data of the first variable.
-    replica_grouping: one array is drawn for each of its groups; one for all replicas by default.
-    shard_over: replicas of a group of which each keeps a flat shard; inputs are shards then:
-        `shape` is theirs and `meta_shape` that of the whole, otherwise None.
-    ValueError: data_iter is neither, raises or is empty; more shards than replicas in a group.
+    Args:
+        data_iter: A function that returns the data of one variable, or an iterable of such data. A
+            function is called once as a test, and again for the shape; the second result is the
+            data of the first variable.
+        dtype: The element type; by default the data's.
+        name: The variables' name.
+        by_ref: Whether the input is by reference.
+        replica_grouping: One array is drawn for each of its groups; by default one for all
+            replicas.
+        shard_over: The number of replicas of a group that hold flat shards. Inputs are then shards:
+            `shape` is the shard's and `meta_shape` that of the whole, otherwise None.
+
+    Raises:
+        ValueError: data_iter is neither, raises or is empty; there are more shards than replicas in
+            a group.
     """
 
     def __init__(
@@ -71,7 +79,7 @@ class VariableFactory:
         try:
             return self._next()
         except StopIteration:
-            raise ValueError(f"data_iter, {self.data_iter!r}, gives no data.") from None
+            raise ValueError(f"data_iter, {self.data_iter!r}, is empty.") from None
 
     @staticmethod
     def _convert(data: Any, dtype: "popxl.dtype | None") -> np.ndarray:
@@ -80,9 +88,9 @@ class VariableFactory:
         return to_numpy(data, dtype)
 
     def next_data(self, empty: bool = False) -> np.ndarray:
-        """The data of the next variable, on the host: groups in front when there are several.
+        """Returns the next variable's host data, with groups in front if there are several.
 
-        empty: memory as it comes, without drawing data.
+        empty: Whether to return uninitialised memory instead of drawing data.
         """
         if empty:
             return np.empty(self._shape_on_host, self.dtype.as_numpy())
@@ -108,12 +116,19 @@ class VariableFactory:
         empty: bool = False,
         read_only_if_exists: bool = False,
     ) -> np.memmap:
-        """The data of the next variable in the file `<memmap_dir>/<name>.npy`, mapped into memory.
+        """Returns the next variable's data, memory-mapped from the file `<memmap_dir>/<name>.npy`.
 
-        The file is the elements alone. One that is there keeps its data, and nothing is drawn. Of
-        several instances the first makes it, and the others map it too.
-        read_only_if_exists: a session does not write into such a file.
-        empty: a new file is not filled. ValueError: a file of another size.
+        The file contains only the elements. An existing file keeps its data. With several
+        instances, the first makes the file, and all map it.
+
+        Args:
+            memmap_dir: The folder.
+            name: The file's name.
+            empty: Whether to leave a new file unfilled.
+            read_only_if_exists: Whether sessions must not write to an existing file.
+
+        Raises:
+            ValueError: The file has another size.
         """
         shape, dtype = self._shape_on_host, self.dtype.as_numpy()
         folder = Path(memmap_dir)
@@ -122,7 +137,7 @@ class VariableFactory:
         if is_so_on_first_instance(path.exists()):
             size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
             if path.stat().st_size != size:
-                raise ValueError(f"{path} has {path.stat().st_size} bytes but {size} are needed.")
+                raise ValueError(f"{path} has {path.stat().st_size} bytes but must have {size}.")
             return np.memmap(path, dtype, "r" if read_only_if_exists else "r+", shape=shape)
         data = None if empty else self.next_data()
         with first_instance_first() as is_first:
@@ -140,7 +155,7 @@ class VariableFactory:
         return self.next_memmap(memmap_dir, name, empty, read_only_if_exists)
 
     def create_input(self, prefix: "str | None" = None) -> popxl.Tensor:
-        """An input of the current graph for such a variable, or for its shard: `prefix.name`."""
+        """Makes an input of the current graph, `prefix.name`, for a variable or its shard."""
         name = f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
         return popxl.graph_input(self.shape, self.dtype, name, self.by_ref, self.meta_shape)
 
@@ -156,11 +171,18 @@ class VariableFactory:
         memmap_dir: "str | Path | None" = None,
         read_only_if_exists: bool = False,
     ) -> popxl.Tensor:
-        """A variable of the main graph, or the shard of one.
+        """Makes a variable of the main graph. Returns it, or its shard.
 
-        empty: without drawing data. memmap_dir: see `next_memmap`. ValueError: the elements cannot
-        be divided by the shards.
         The variables of shards are kept in `sharded_variables`, for the session.
+
+        Args:
+            name: By default the factory's name.
+            empty: Whether to skip drawing data.
+            memmap_dir: See `next_memmap`.
+            read_only_if_exists: See `next_memmap`.
+
+        Raises:
+            ValueError: The number of shards does not divide the elements.
         """
         full = name or self.name
         data = self._data(full or "t", empty, memmap_dir, read_only_if_exists)
@@ -186,9 +208,9 @@ class VariableFactory:
         memmap_dir: "str | Path | None" = None,
         read_only_if_exists: bool = False,
     ) -> "popxl.tensor.Variable":
-        """A remote variable in row `entry` of a buffer, or one whose shards are there.
+        """Makes a remote variable, or its shards, in row `entry` of a buffer.
 
-        It is sharded where the buffer is, which then has a meta shape. The others as for
+        It is sharded if the buffer has a meta shape. The other arguments are those of
         `create_tensor`.
         """
         sharded = bool(buffer.meta_shape)
@@ -202,7 +224,7 @@ class NamedVariableFactories(DotTree[VariableFactory]):
     """Factories by name."""
 
     def _made(self, make: Callable[[str, str, VariableFactory], Any], prefix: Any) -> NamedTensors:
-        """What `make` gives for each key, variable's name and factory, in alphabetical order."""
+        """Returns `make(key, variable's name, factory)` by key, made in alphabetical order."""
         made = {}
         for key, factory in sorted(self.to_dict().items()):
             made[key] = make(key, f"{prefix}.{key}" if prefix else key, factory)
@@ -215,11 +237,13 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         memmap_dir: "str | Path | None" = None,
         read_only_if_exists: bool = False,
     ) -> NamedTensors:
-        """A variable of the main graph from each factory, in alphabetical order of the names.
+        """Makes a variable of the main graph from each factory, in alphabetical order of names.
 
-        prefix: put before the variables' names. empty: without drawing the factories' data.
-        memmap_dir: a folder in which the data is kept, `<name>.npy`, and mapped into memory; files
-        that are there keep theirs. read_only_if_exists: sessions do not write into those.
+        Args:
+            prefix: Put before the variables' names.
+            empty: Whether to skip drawing data.
+            memmap_dir: A folder for memory-mapped data, `<name>.npy`; existing files keep theirs.
+            read_only_if_exists: Whether sessions must not write to existing files.
         """
         more = (empty, memmap_dir, read_only_if_exists)
         return self._made(lambda key, name, f: f.create_tensor(name, *more), prefix)
@@ -233,20 +257,23 @@ class NamedVariableFactories(DotTree[VariableFactory]):
         memmap_dir: "str | Path | None" = None,
         read_only_if_exists: bool = False,
     ) -> NamedTensors:
-        """A remote variable from each factory, in row `entry` of the buffer of the same name.
+        """Makes a remote variable from each factory, in row `entry` of the buffer of its name.
 
-        The others as for `init`. KeyError: there is no such buffer.
+        The other arguments are those of `init`.
+
+        Raises:
+            KeyError: A buffer is missing.
         """
         more = (empty, memmap_dir, read_only_if_exists)
         make = lambda key, name, f: f.create_remote_tensor(buffers[key], entry, name, *more)  # noqa: E731
         return self._made(make, prefix)
 
     def init_zero(self) -> NamedTensors:
-        """Zeros in the current graph, by `ops.init`, in the order of the factories."""
+        """Makes zeros in the current graph, by `ops.init`, in the order of the factories."""
         return self._init("zero")
 
     def init_undef(self) -> NamedTensors:
-        """Memory in the current graph that is to be written first, by `ops.init`."""
+        """Makes uninitialised tensors in the current graph, by `ops.init`."""
         return self._init("undef")
 
     def _init(self, kind: str) -> NamedTensors:
@@ -273,7 +300,7 @@ def add_variable_input(
     by_ref: bool = False,
     replica_grouping: "popxl.ReplicaGrouping | None" = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
-    """An input of the current graph, and the factory of variables for it."""
+    """Makes an input of the current graph. Returns it and the factory of its variables."""
     factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
     return factory.create_input(), factory
 
@@ -286,10 +313,10 @@ def add_replica_sharded_variable_input(
     replica_grouping: "popxl.ReplicaGrouping | None" = None,
     shard_over: "int | None" = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
-    """The same for a variable of which each replica of a group keeps a shard.
+    """Like `add_variable_input`, for a variable that is sharded over the replicas of a group.
 
-    shard_over: by default the size of the groups. The input is the flat shard; its meta shape is
-    the variable's shape.
+    The input is the flat shard; its meta shape is the variable's shape. shard_over: the number of
+    shards; by default the size of the groups.
     """
     shards = shard_over or fill_none_group(replica_grouping).group_size
     factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)

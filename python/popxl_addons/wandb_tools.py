@@ -1,4 +1,4 @@
-"""What TaskSession asks of wandb, which is needed only then: ImportError without it."""
+"""TaskSession's use of wandb, which is imported at its use: ImportError without it."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,13 +18,13 @@ def _wandb() -> Any:
 
 
 def is_name(folder: "str | Path") -> bool:
-    """Whether it names an artifact, `wandb://<name>`, rather than a folder."""
+    """Returns whether it names an artifact, `wandb://<name>`, rather than a folder."""
     return str(folder).startswith(_SCHEME)
 
 
 @contextmanager
 def saved(name: str) -> Iterator[Path]:
-    """A folder that becomes the artifact `name` of the current run afterwards."""
+    """Yields a folder that becomes the artifact `name` of the current run afterwards."""
     wandb = _wandb()
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
@@ -35,7 +35,7 @@ def saved(name: str) -> Iterator[Path]:
 
 @contextmanager
 def fetched(name: str) -> Iterator[Path]:
-    """A folder with what the artifact `name` holds."""
+    """Yields a folder with the content of the artifact `name`."""
     wandb = _wandb()
     with tempfile.TemporaryDirectory() as folder:
         wandb.Api().artifact(name.removeprefix(_SCHEME)).download(folder)
@@ -51,7 +51,7 @@ def log_histograms(arrays: "Mapping[str, np.ndarray]", step: int) -> None:
 
 
 def log(values: "Mapping[str, float]") -> None:
-    """Logs the values to the current run, if wandb is there and has one."""
+    """Logs the values to the current run, if wandb is installed and has a run."""
     try:
         wandb = _wandb()
     except ImportError:

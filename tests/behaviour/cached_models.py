@@ -1,9 +1,9 @@
-"""Many programs that compile the same models into one folder, some of which are killed.
+"""Compiles the same models into one cache folder in many programs, some of which are killed.
 
-`python cached_models.py work FOLDER MODELS` compiles them and prints, of each, whether it was
-compiled and the digest of its result; `... rounds N SEED` runs the whole N times, with kills at
-random times and without; `... kills N SEED` kills a program N times that exports and caches, and
-`... steps N` kills it once at each of its first N steps of writing files.
+`python cached_models.py work FOLDER MODELS` compiles the models and prints for each whether it was
+compiled, and the digest of its result. `... rounds N SEED` runs the whole N times, with and without
+kills at random times. `... kills N SEED` kills a program N times that exports and caches. `...
+steps N` kills it once at each of its first N steps of writing files.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ PROCESSES, MODELS, KILLED = 16, 25, 5
 
 
 def model(number):
-    """Equal numbers make equal models; the weights differ."""
+    """Equal numbers give equal models; other numbers have other weights."""
     import poptorch
     import torch
 
@@ -44,7 +44,7 @@ def work(folder, models):
 
 
 def hammer(folder):
-    """Prints a line when it has begun, and then has always one file or the other half written."""
+    """Prints a line when it has begun; from then on one of the files is always half written."""
     import torch
 
     cache = os.environ["POPTORCH_CACHE_DIR"] = f"{folder}/cache"
@@ -67,10 +67,11 @@ def started(folder, models, **environment):
 
 
 def round_of(folder, processes, models, faults=(), killed_at=()):
-    """Compilations a model, of programs that were not killed. Raises where a promise is broken.
+    """Returns the number of compilations in programs that were not killed. Raises if a promise is
+    broken.
 
-    faults: of the first programs, which these kill, POPTORCH_FAULT. killed_at: instead, seconds
-    between their kills.
+    faults: POPTORCH_FAULT of the first programs, which it kills. killed_at: instead of faults, the
+    seconds between kills.
     """
     killed = len(faults or killed_at)
     running = [started(folder, models, POPTORCH_FAULT=fault) for fault in faults]
@@ -100,8 +101,11 @@ def round_of(folder, processes, models, faults=(), killed_at=()):
 
 
 def kills(folder, count, draw=None):
-    """Kills a program that writes, so often; after each, what is there is whole. It dies at the
-    first step of writing a file, at the second, ..., or with `draw` at random times."""
+    """Kills a program that writes `count` times. After each kill, all files are whole.
+
+    The program dies at its first step of writing a file, then at the second, and so on; with
+    `draw`, at random times.
+    """
     from poptorch_core import _core, _torch
 
     environment = {"POPTORCH_CACHE_DIR": f"{folder}/cache", "POPTORCH_LOG_LEVEL": "ERR"}

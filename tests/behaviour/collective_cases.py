@@ -1,4 +1,6 @@
-"""What collectives compute, and their gradients, by NumPy: of the stacked tensors of a group."""
+"""Computes the expected values and gradients of collectives by NumPy, from the stacked tensors of a
+group.
+"""
 
 import numpy as np
 from poptorch import distributed
@@ -20,7 +22,8 @@ def members(replicas, group):
 
 
 def by_group(replicas, group, stacks, function):
-    """`function` of the members' parts of each stack: a list of results by rank. All, stacked."""
+    """Applies `function` to the members' parts of each stack; it returns a list of results by rank.
+    Returns all, stacked."""
     out = [None] * replicas
     for of_group in members(replicas, group):
         results = function(*(stack[of_group] for stack in stacks))
@@ -30,13 +33,13 @@ def by_group(replicas, group, stacks, function):
 
 
 def reduced(x, op):
-    """x: [members, ...]; in float32, rounded once."""
+    """Reduces x: [members, ...] in float32, and rounds once."""
     wide = x.astype(np.float32)
     return getattr(np, op)(wide, axis=0).astype(x.dtype)
 
 
 def share(x, dy, op):
-    """The gradients of a reduction, given the sum of those of its result."""
+    """Returns the gradients of a reduction from the sum of the gradients of its result."""
     if op == "sum":
         return [dy] * len(x)
     if op == "mean":

@@ -1,1 +1,1 @@
-"""The tests below see the programs and models of this folder, which several features share."""
+"""Makes the programs and models of this folder importable by the tests below it."""

@@ -1,4 +1,4 @@
-"""Models that are exported here and loaded in another process, which imports this module too."""
+"""Defines models that tests export here and load in another process, which imports this module."""
 
 import dataclasses
 import sys
@@ -19,7 +19,7 @@ class Held:
 
 
 class Net(torch.nn.Module):
-    """Statistics, an int64 buffer, random numbers, functions as attributes, results of a form."""
+    """Has statistics, an int64 buffer, random numbers, function attributes, structured results."""
 
     FORMS = {
         "tuple": lambda y, loss: (y, loss),
@@ -55,7 +55,7 @@ class Tied(torch.nn.Module):
 
 
 class Blocks(torch.nn.Module):
-    """A layer a block, on IPUs of their own."""
+    """One layer per block, each on a separate IPU."""
 
     def __init__(self):
         super().__init__()
@@ -156,7 +156,7 @@ def wrapped(name):
 
 
 def batch(step, executor):
-    """Inputs of a step, for all that the options put into one."""
+    """Returns the inputs of a step, as many as the options combine into one."""
     options = executor.options
     rows = 4 * options.replication_factor * options.Training.gradient_accumulation
     generator = torch.Generator().manual_seed(step)
@@ -164,14 +164,14 @@ def batch(step, executor):
 
 
 def run(executor, steps):
-    """The last results, and the weights then."""
+    """Returns the last results, and the weights after them."""
     for step in steps:
         results = executor(*batch(step, executor))
     return results, {k: v.clone() for k, v in executor.model.state_dict().items()}
 
 
 def main(folder):
-    """Goes on with every file of the folder; writes what came of it."""
+    """Continues with every file of the folder, and writes the results."""
     bert()
     poptorch.add_safe_globals([sys.modules["transformers"].BertConfig])
     found = {}
@@ -183,7 +183,7 @@ def main(folder):
 
 
 def tensors(results):
-    """Those of results of any form."""
+    """Returns the tensors of results of any structure."""
     if isinstance(results, torch.Tensor):
         return [results]
     if dataclasses.is_dataclass(results):

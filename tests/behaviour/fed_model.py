@@ -1,4 +1,4 @@
-"""A model that is fed the gradients of its weights, so that optimisers can be compared alone."""
+"""A model whose inputs are the gradients of its weights, to compare optimisers alone."""
 
 import poptorch
 import torch
@@ -19,7 +19,8 @@ class Weight(torch.nn.Module):
 
 
 class Fed(torch.nn.Module):
-    """Its inputs are the gradients of its parameters. Each is in a layer, for worlds to place."""
+    """A model whose inputs are the gradients of its parameters. Each parameter is in a layer, so
+    that placement configurations can place it."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +36,7 @@ class Fed(torch.nn.Module):
 
 
 def gradients():
-    # Some steps are calm and some are not; entries differ in size.
+    # Some steps are small and some are large; entries differ in size.
     size = 10.0 ** torch.randint(-3, 2, ()).item()
     return [torch.randn(shape) * size for shape in SHAPES]
 

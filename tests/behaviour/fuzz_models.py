@@ -1,6 +1,6 @@
-"""Random models for test_partition_fuzz.py: layers of many kinds, cut into blocks at random.
+"""Makes random models for test_partition_fuzz.py: layers of many kinds, cut into blocks at random.
 
-A model is a list of values: two that follow from its inputs, then one a layer.
+A model is a list of values: two are computed from its inputs, then each layer adds one.
 """
 
 import copy
@@ -14,7 +14,7 @@ WORDS = 9
 
 
 class Counter(torch.nn.Module):
-    """Adds what it has seen so far, a buffer that each call writes."""
+    """Adds the sum of its inputs so far, a buffer that each call writes."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ class Half(torch.nn.Module):
 
 
 class Loop(torch.nn.Module):
-    """Three rounds of a layer, counted in a buffer: unrolled for training, else one loop."""
+    """Three rounds of a layer, counted in a buffer: unrolled for training, otherwise one loop."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ class Loop(torch.nn.Module):
 
 
 class Branch(torch.nn.Module):
-    """A layer or another: both for training, else a branch."""
+    """One of two layers: both run in training, otherwise a branch."""
 
     def __init__(self):
         super().__init__()
@@ -126,13 +126,13 @@ class Layer(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    """`stages[i]` is that of layer i; None: not divided. `scoped`: blocks are scopes."""
+    """`stages[i]` is the stage of layer i; None: not divided. `scoped`: blocks are scopes."""
 
     def __init__(self, layers, again, shown, stages=None, ipus=None, scoped=False):
         super().__init__()
         self.layers = torch.nn.ModuleList(layers)
-        self.again = again  # (a layer with weights, the layer before which it runs once more)
-        self.shown = shown  # the values that are results, next to the last
+        self.again = again  # (a layer with weights, the layer before which it runs again)
+        self.shown = shown  # the values that are results beside the last one
         self.stages, self.ipus, self.scoped = stages, ipus, scoped
 
     def block(self, number):
@@ -147,7 +147,7 @@ class Model(torch.nn.Module):
     def results(self, values, target):
         loss = F.mse_loss(values[-1], target)
         loss = loss + 0.1 * values[len(values) // 2].square().mean()
-        # No layer is dead: blocks of dead layers are refused.
+        # Every layer contributes to the loss: blocks of dead layers are refused.
         loss = loss + 1e-3 * sum(value.mean() for value in values[2:])
         loss = poptorch.identity_loss(loss, reduction="none")
         return values[-1], loss, *(values[i] * 1 for i in self.shown)
@@ -170,7 +170,7 @@ class Model(torch.nn.Module):
 
 
 def inputs(count, generator):
-    """What a model takes, of that many rows."""
+    """Returns inputs of a model with `count` rows."""
     x, target = torch.randn(2, count, WIDTH, generator=generator)
     return x, torch.randint(WORDS, (count,), generator=generator), target
 
@@ -190,7 +190,7 @@ def random_layers(rng, count):
 
 
 def random_models(rng):
-    """(on one IPU, on several, its phases or None): equal but for where their layers are."""
+    """Returns a model on one IPU, an equal one on several IPUs, and its phases or None."""
     count = rng.randint(3, 9)
     layers = random_layers(rng, count)
     stages = [0]
@@ -200,7 +200,7 @@ def random_models(rng):
     if rng.random() < 0.2:  # for AutoStage.SameAsIpu
         ipus.sort()
     phases = None
-    if rng.random() < 0.5:  # a stage goes on with the phase before it, or begins the next
+    if rng.random() < 0.5:  # a stage continues the phase before it, or begins the next
         phases = [0]
         for _ in ipus[1:]:
             phases.append(phases[-1] + (rng.random() < 0.7))
@@ -210,7 +210,8 @@ def random_models(rng):
     again = None
     if weighty:
         first = rng.choice(weighty)
-        # What counts may be a stage's only: stages of a pipeline count different micro-batches.
+        # A counting layer must stay in one stage: stages of a pipeline count different
+        # micro-batches.
         of = stages if layers[first].kind == "counter" else [ipus[stage] for stage in stages]
         later = [i for i in range(first + 1, count) if of[i] == of[first]]
         if later:
@@ -227,7 +228,7 @@ def random_models(rng):
 
 
 def random_strategy(rng, ipus, phases):
-    """A legal strategy for a model with stages on `ipus`."""
+    """Returns a legal strategy for a model with stages on `ipus`."""
     if phases is None:
         kind = rng.choice([poptorch.ShardedExecution, poptorch.PipelinedExecution])
         ascending = ipus == sorted(ipus) and rng.random() < 0.7

@@ -1,4 +1,6 @@
-"""A program that loads data until Ctrl-C, which it may send itself, and that says nothing of it."""
+"""A program that loads data until Ctrl-C, which it may send itself, and does not report the
+interrupt.
+"""
 
 import contextlib
 import os
@@ -7,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-# argv: the strategy, the number of workers, and the moment of the interrupt, "never" if none.
+# argv: the strategy, the number of workers, and the moment of the interrupt, or "never".
 PROGRAM = """
 import os, signal, sys, threading
 from multiprocessing import util
@@ -61,8 +63,8 @@ except KeyboardInterrupt:
         raise
 """
 
-# What Python's tracker of resources says when it frees what an interrupted start left, and what its
-# import system says of an interrupt in a callback of its own.
+# Messages of Python's resource tracker when it frees what an interrupted start left, and of its
+# import system about an interrupt in one of its callbacks.
 OF_PYTHON = re.compile(
     r".*resource_tracker.*leaked.*\n(  warnings\.warn\(.*\n)?"
     r"|Exception ignored in: <function _get_module_lock.*\n(.*\n){2,3}?KeyboardInterrupt: \n"
@@ -80,7 +82,8 @@ def started(folder, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # What runs in the background may be born without interrupts; what a terminal runs is not.
+        # A shell may start background processes with interrupts ignored; a terminal's processes
+        # receive them.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:

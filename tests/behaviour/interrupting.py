@@ -1,4 +1,4 @@
-"""Signals in the middle of a call, and models whose calls take long."""
+"""Sends signals in the middle of a call, and defines models whose calls take long."""
 
 import contextlib
 import os
@@ -26,8 +26,11 @@ def interrupted(point="run", **where):
 
 @contextlib.contextmanager
 def interrupted_after(begun):
-    """Expects the body, which would not end, to be stopped by a signal that another thread sends
-    once the event `begun` is set. How soon after it is measured by tests/nightly/signals.py."""
+    """Expects the body, which would not end, to be stopped by a signal.
+
+    Another thread sends it when the event `begun` is set. tests/nightly/signals.py measures the
+    time until it stops.
+    """
 
     def handler(*_):
         raise KeyboardInterrupt
@@ -53,7 +56,7 @@ def interrupted_after(begun):
 
 @contextlib.contextmanager
 def handled_by(handler, number=signal.SIGINT):
-    """`handler` is that of the signal in the body."""
+    """Installs `handler` for the signal during the body."""
     before = signal.signal(number, handler)
     try:
         yield
@@ -62,7 +65,7 @@ def handled_by(handler, number=signal.SIGINT):
 
 
 class Gate:
-    """A place in a model where its run waits: the event `reached` is set, then `open` awaited."""
+    """A place in a model where its run sets the event `reached` and waits for `open`."""
 
     def __init__(self, is_open=False):
         self.reached, self.open = threading.Event(), threading.Event()
@@ -70,7 +73,7 @@ class Gate:
             self.open.set()
 
     def __call__(self, x):
-        """Part of a model's forward."""
+        """Runs as part of a model's forward."""
 
         def passed(value):
             self.reached.set()
@@ -100,7 +103,7 @@ class Linears(torch.nn.Module):
 
 
 def training(count, layers=1, ipus=1, replicas=1, accumulation=1):
-    """A training wrapper whose call makes `count` iterations, and the rows that it takes."""
+    """Returns a training wrapper whose call makes `count` iterations, and its input rows."""
     model = Linears(layers, ipus=ipus)
     options = quiet(lambda o: o.deviceIterations(count).replicationFactor(replicas))
     options.Training.gradientAccumulation(accumulation)

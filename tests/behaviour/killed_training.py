@@ -1,9 +1,9 @@
-"""Kills a training run again and again, and lets it go on from its last checkpoint each time.
+"""Kills a training run again and again, and resumes it from its last checkpoint each time.
 
-`python killed_training.py KIND KILLS FOLDER SEED [times]`: its losses, weights, optimiser state and
-random numbers must then be those of the run that nobody disturbed. Each run is a fork of this
-process, which has loaded the libraries and used nothing of them; it dies by SIGKILL at an event
-that is drawn, or with `times` at a random time in every other run.
+`python killed_training.py KIND KILLS FOLDER SEED [times]`: the losses, weights, optimiser state and
+random numbers must equal those of an undisturbed run. Each run is a fork of this process, which has
+loaded the libraries and not used them. It dies by SIGKILL at an event that is drawn at random; with
+`times`, at a random time in every other run.
 """
 
 import os
@@ -39,7 +39,7 @@ class Augmented(torch.utils.data.Dataset):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """The same as a stream, shuffled."""
+    """The same rows as a stream, shuffled."""
 
     def __iter__(self):
         rows = Augmented()
@@ -63,7 +63,7 @@ class Model(torch.nn.Module):
 
 @dataclass
 class Kind:
-    """What a run is made of."""
+    """The settings of a run."""
 
     optimizer: object
     mode: str = "Sync"
@@ -87,7 +87,7 @@ KINDS = {
 
 
 def train(kind, folder):
-    """Trains from the last checkpoint on; gives all that must be the same in the end."""
+    """Trains from the last checkpoint on; returns everything that must be equal in the end."""
     torch.manual_seed(3)
     random.seed(4)
     numpy.random.seed(5)
@@ -139,8 +139,8 @@ def train(kind, folder):
     return result
 
 
-# Points of a run of 40 steps: how often one is drawn, and what of inject_fault's arguments, between
-# which bounds. Some are beyond the run's end.
+# Points of a run of 40 steps: the weight of the draw, and the bounds of arguments of inject_fault.
+# Some are beyond the run's end.
 EVENTS = {
     "compile": (1, {"index": (1, 20)}, {"place": "differentiate"}),
     "copy": (2, {"nth": (1, 60)}, {}),
@@ -151,14 +151,14 @@ EVENTS = {
 
 
 def drawn_event(draw):
-    """Arguments of inject_fault."""
+    """Draws arguments of inject_fault."""
     (point,) = draw.choices(list(EVENTS), weights=[weight for weight, _, _ in EVENTS.values()])
     _, bounds, words = EVENTS[point]
     return {"point": point, **{name: draw.randint(*of) for name, of in bounds.items()}, **words}
 
 
 def begun(kind, folder, event=None):
-    """A process that trains, and leaves its result in a file; it is killed at the event."""
+    """Forks a process that trains, and writes its result to a file; it is killed at the event."""
     process = os.fork()
     if process:
         return process
@@ -175,7 +175,7 @@ def begun(kind, folder, event=None):
 
 
 def has_saved(process, place):
-    """Waits for a checkpoint of this process; False where it ends before it is seen."""
+    """Waits for a checkpoint of this process; returns False if it ends first."""
     file, start = place / KEPT, time.time_ns()
     while not (file.exists() and file.stat().st_mtime_ns > start):
         if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -200,7 +200,7 @@ def same(ours, theirs):
 
 def main(name, kills, folder, seed, with_times):
     draw, kind = random.Random(f"{name} {kills} {seed}"), KINDS[name]
-    torch.optim.SGD([torch.zeros(1)])  # loads what every run would load
+    torch.optim.SGD([torch.zeros(1)])  # loads the libraries that every run would load
     start = time.monotonic()
     process = begun(kind, folder / "undisturbed")
     has_saved(process, folder / "undisturbed")

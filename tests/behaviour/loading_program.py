@@ -1,4 +1,4 @@
-"""A program that loads data, and what it has of processes and shared memory."""
+"""A program that loads data, and functions that list its processes and shared memory."""
 
 import os
 import select
@@ -19,7 +19,7 @@ class Rows(torch.utils.data.Dataset):
         return torch.ones(1000)
 
 class OwnLoader:
-    "Starts workers of its own."
+    "Starts its workers itself."
 
     def __iter__(self):
         return iter(torch.utils.data.DataLoader(Rows(), 8, num_workers=2))
@@ -49,7 +49,7 @@ if __name__ == "__main__":
 
 
 def marked(mark):
-    """Processes with `mark` in their environment, but those that have ended."""
+    """Returns the processes with `mark` in their environment that have not ended."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -71,7 +71,7 @@ def lives(process):
 
 
 def wait_for_end(process, seconds=None):
-    """Whether a process, of anybody, ends, within so many seconds or ever."""
+    """Returns whether a process of any parent ends, within the given seconds or ever."""
     try:
         file = os.pidfd_open(process)
     except ProcessLookupError:
@@ -83,7 +83,7 @@ def wait_for_end(process, seconds=None):
 
 
 def shared_memory(processes):
-    """What they have in /dev/shm, by name."""
+    """Returns their files in /dev/shm, by name."""
     names = set()
     for process in processes:
         try:
@@ -96,7 +96,7 @@ def shared_memory(processes):
 
 
 class Running:
-    """The program, which waits at its first batch of data until go_on()."""
+    """Starts the program, which waits at its first batch of data until go_on()."""
 
     def __init__(self, folder, kind, end="never", **environment):
         file = folder / "program.py"
@@ -123,7 +123,7 @@ class Running:
         self.process.stdin.flush()
 
     def left_behind(self, seconds=None):
-        """Processes and shared memory that do not go with the program, within so many seconds."""
+        """Returns processes and shared memory that outlive the program by the given seconds."""
         self.process.wait()
         left = []
         while new := [process for process in marked(self.mark) if process not in left]:

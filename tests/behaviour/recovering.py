@@ -1,4 +1,4 @@
-"""A program that trains with checkpoints and recovers from faults, as docs/recovering.md tells."""
+"""A program that trains with checkpoints and recovers from faults, as in docs/recovering.md."""
 
 import io
 
@@ -10,7 +10,7 @@ STEPS, ACCUMULATION, ITERATIONS = 6, 3, 2
 
 
 class Net(torch.nn.Module):
-    """Two blocks, with all that a checkpoint must hold: weights, statistics, random numbers."""
+    """Two blocks with all that a checkpoint must hold: weights, statistics, random numbers."""
 
     def __init__(self):
         super().__init__()
@@ -47,8 +47,7 @@ OPTIMISERS = {
 
 
 class Program:
-    """Trains `STEPS` steps. After every second one it saves a checkpoint, and gives the device
-    back for a while."""
+    """Trains `STEPS` steps; after every second one it saves a checkpoint, and detaches."""
 
     def __init__(self, strategy, optimiser, rewraps=False):
         torch.manual_seed(3)
@@ -100,7 +99,7 @@ class Program:
         self._checkpoint = file.getvalue()
 
     def recover(self):
-        """Takes the device again, with the state of the last checkpoint."""
+        """Attaches again, with the state of the last checkpoint."""
         wrapper = self.wrapper
         if self.rewraps:
             wrapper.destroy()
@@ -117,7 +116,7 @@ class Program:
                 self._random = [7, 0]
 
     def outcome(self):
-        """Everything that training leaves, by name."""
+        """Returns everything that training leaves, by name."""
         found = {f"loss {step}": loss for step, loss in self.losses.items()}
         found.update(self.model.state_dict())
         for index, entry in self.optimiser.state_dict()["state"].items():

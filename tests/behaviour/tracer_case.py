@@ -1,6 +1,6 @@
-"""Runs a model through one training step of ours and of eager torch, and compares everything:
-outputs, every buffer, and every parameter after plain SGD, which shows its
-gradient.
+"""Runs a model through one training step here and in eager torch, and compares everything.
+
+It compares outputs, every buffer, and every parameter after plain SGD, which shows its gradient.
 """
 
 import copy
@@ -10,13 +10,13 @@ import torch
 
 
 def seeded(make):
-    """What `make` makes with the same seed every time."""
+    """Returns the result of `make` with the same seed every time."""
     torch.manual_seed(7)
     return make()
 
 
 class Scored(torch.nn.Module):
-    """Adds a loss in which every element of every float output counts differently."""
+    """Adds a loss in which every element of every float output has a different weight."""
 
     def __init__(self, model):
         super().__init__()
@@ -55,9 +55,9 @@ def _assert_same(what, ours, eager, tolerance):
 
 
 def compare_training(model, *inputs, tolerance=2e-5, steps=1, micro_batches=1):
-    """`steps` training steps; every output, parameter and buffer is compared after each.
+    """Runs `steps` training steps, and compares every output, parameter and buffer after each.
 
-    `micro_batches`: so often a step sees the inputs.
+    `micro_batches`: how often a step gets the inputs.
     """
     eager = Scored(copy.deepcopy(model)).train(model.training)
     wrapped_model = Scored(model).train(model.training)
@@ -87,7 +87,7 @@ def compare_training(model, *inputs, tolerance=2e-5, steps=1, micro_batches=1):
 
 
 def compare_inference(model, *inputs, tolerance=2e-5, steps=1):
-    """`steps` inferences; outputs are compared."""
+    """Runs `steps` inferences, and compares the outputs."""
     eager = copy.deepcopy(model) if isinstance(model, torch.nn.Module) else model
     ours = poptorch.inferenceModel(model)
     with torch.no_grad():

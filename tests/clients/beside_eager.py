@@ -1,6 +1,6 @@
-"""Trains a model on the device and, beside it, in eager torch, and compares what both find.
+"""Trains a model on the device and in eager torch, and compares the results.
 
-A model gives (scores, loss) of a batch: a tuple of tensors, or a dictionary of keyword arguments.
+A model gives (scores, loss) for a batch: a tuple of tensors, or a dictionary of keyword arguments.
 """
 
 import copy
@@ -10,7 +10,7 @@ import poptorch
 import torch
 
 if os.environ.get("POPTORCH_MAX_CPU_ISA") == "AVX2":
-    # Otherwise eager's roundings are those of other kernels than the run is about.
+    # Otherwise eager torch rounds with other kernels than those under test.
     assert torch.backends.cpu.get_cpu_capability() != "AVX512", "set ATEN_CPU_CAPABILITY=avx2"
 
 
@@ -30,7 +30,7 @@ def converted(batch, dtype):
 
 
 def micro_batches(batch, count):
-    """The parts that the device takes one after the other for a weight update."""
+    """Returns the micro-batches of a weight update, in the order in which the device takes them."""
     if isinstance(batch, dict):
         values = zip(*(value.chunk(count) for value in batch.values()), strict=True)
         return [dict(zip(batch, part, strict=True)) for part in values]
@@ -38,7 +38,7 @@ def micro_batches(batch, count):
 
 
 def eager_step(model, optimiser, batch, count=1):
-    """Scores and losses of all micro-batches, whose mean loss is trained."""
+    """Returns scores and losses of all micro-batches, after training by their mean loss."""
     optimiser.zero_grad()
     found = []
     for part in micro_batches(batch, count):
@@ -61,12 +61,12 @@ def options_of(count=1):
 
 
 def flat(model):
-    """All parameters as one vector."""
+    """Returns all parameters as one vector."""
     return torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()])
 
 
 def assert_same_state(found, expected, rtol, atol):
-    """Each tensor of `expected` is the one of that path in `found`."""
+    """Compares each tensor of `expected` with the tensor of that path in `found`."""
     for path, tensor in expected.items():
         torch.testing.assert_close(
             found[path], tensor, rtol=rtol, atol=atol, msg=lambda text, p=path: f"{p}: {text}"
@@ -74,18 +74,20 @@ def assert_same_state(found, expected, rtol, atol):
 
 
 def error_of_way(model, eager, before):
-    """How far the parameters are from eager's, as a part of the way that eager's have gone."""
+    """Returns the distance of the parameters from eager's, relative to the change of eager's."""
     return (flat(model) - flat(eager)).norm() / (flat(eager) - before).norm()
 
 
 def assert_same_weights(model, eager, before, rtol, atol):
-    """Parameters and buffers are the same, and parameters have gone the same way since `before`."""
+    """Checks that parameters and buffers are equal, and that parameters changed equally since
+    `before`."""
     assert_same_state(model.state_dict(), eager.state_dict(), rtol, atol)
     assert error_of_way(model, eager, before) <= 10 * rtol
 
 
 def assert_trains_as_eager(model, batch, options=None, count=1, steps=10, rtol=1e-3, atol=1e-4):
-    """Scores and losses of each step, and weights, are eager's. Returns the wrapped model."""
+    """Compares scores and losses of each step, and weights, with eager's. Returns the wrapped
+    model."""
     eager = copy.deepcopy(model)
     optimiser = sgd(eager)
     wrapped = poptorch.trainingModel(model, options or options_of(count), sgd(model))
@@ -97,12 +99,12 @@ def assert_trains_as_eager(model, batch, options=None, count=1, steps=10, rtol=1
 
 
 def assert_steps_are_eagers(model, batch, options=None, count=1, kinks=0, rtol=1e-3, atol=1e-4):
-    """Each of ten steps from eager's weights is eager's. Returns the wrapped model.
+    """Compares each of ten steps from eager's weights. Returns the wrapped model.
 
-    For models that amplify a rounding error so much that ten steps in a row would measure only
-    that. Scores, losses and buffers are compared at each step, and so are the weights. But `kinks`
-    steps may differ by a tenth of the way: where the input of a ReLU is as near to zero as it is
-    rounded, one rounding has its gradient and another has not.
+    For models that amplify rounding errors so much that ten consecutive steps would measure only
+    that. Compares scores, losses, buffers and weights at each step. But `kinks` steps may differ by
+    a tenth of the change: where the input of a ReLU is within rounding of zero, one rounding has a
+    gradient there and another has not.
     """
     eager = copy.deepcopy(model)
     optimiser = sgd(eager)
@@ -126,7 +128,7 @@ def assert_steps_are_eagers(model, batch, options=None, count=1, kinks=0, rtol=1
 
 
 def assert_step_is_eagers(wrapped, eager, optimiser, batch, count, rtol, atol):
-    """Both make a step; its scores and losses are the same."""
+    """Makes a step in both, and compares scores and losses."""
     scores, losses = eager_step(eager, optimiser, batch, count)
     found = call(wrapped, batch)
     torch.testing.assert_close(found[0], scores, rtol=rtol, atol=atol)
@@ -134,7 +136,7 @@ def assert_step_is_eagers(wrapped, eager, optimiser, batch, count, rtol, atol):
 
 
 def assert_infers_as_eager(model, batch, rtol=1e-3, atol=1e-4):
-    """What a model in evaluation mode gives. Returns the wrapped model."""
+    """Compares results in evaluation mode. Returns the wrapped model."""
     model.eval()
     with torch.no_grad():
         expected = call(copy.deepcopy(model), batch)

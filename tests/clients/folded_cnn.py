@@ -1,5 +1,8 @@
-"""A residual CNN for inference: batch norms folded into convolutions by torch.fx, half precision if
-asked for, blocks over several IPUs, images as bytes that the device normalises."""
+"""A residual CNN for inference whose batch norms torch.fx folds into convolutions.
+
+It has half precision on request, blocks over several IPUs, and images as bytes that the device
+normalises.
+"""
 
 import operator
 
@@ -40,7 +43,7 @@ class Network(nn.Module):
 
 
 def fold_batch_norms(model):
-    """The traced model without the batch norms that follow convolutions, which take them over."""
+    """Returns the traced model with batch norms folded into the convolutions before them."""
     traced = fx.symbolic_trace(model.eval())
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
@@ -61,7 +64,7 @@ def fold_batch_norms(model):
 
 
 def replace_relu(traced):
-    """A transform of the graph by hand: additions that a ReLU follows become one function."""
+    """Transforms the graph by hand: an addition followed by a ReLU becomes one function."""
     for node in list(traced.graph.nodes):
         if node.op == "call_function" and node.target is operator.add:
             (user,) = node.users
@@ -79,7 +82,7 @@ def add_relu(x, y):
 
 
 class Normalised(nn.Module):
-    """Takes bytes, which are a quarter of what would be sent otherwise."""
+    """Takes bytes, a quarter of the data that floats would need."""
 
     def __init__(self, model, dtype):
         super().__init__()
@@ -97,7 +100,7 @@ class Normalised(nn.Module):
 
 
 def on_two_ipus(traced):
-    """Blocks begin at modules, which torch.fx leaves in place."""
+    """Begins blocks at modules, which torch.fx leaves in place."""
     poptorch.BeginBlock(traced.get_submodule("layer2.conv1"), "second", ipu_id=1)
     return traced
 

@@ -1,5 +1,6 @@
-"""More models of the transformers library, by the names of their classes and what is not as
-transformers_models.py has it."""
+"""Lists further models of the transformers library: class names, and differences from
+transformers_models.py.
+"""
 
 import torch
 import transformers as tf
@@ -110,7 +111,7 @@ OF_SOUND = {
 
 
 def made(build, task, table):
-    """Functions that give a model of `task` and its batch, by the name of the model."""
+    """Returns functions that make a model of `task` and its batch, by the name of the model."""
     return {
         name: build(
             getattr(tf, f"{name}For{task}"),
@@ -128,14 +129,14 @@ def xlnet():
 
 
 def canine():
-    """Its words are characters."""
+    """Its tokens are characters."""
     given = {key: value for key, value in ENCODER.items() if key != "vocab_size"}
     batch = {"input_ids": torch.randint(5, 90, (2, 16)), "labels": torch.tensor([0, 1])}
     return tf.CanineForSequenceClassification(tf.CanineConfig(**given)), batch
 
 
 def longt5():
-    """Without a mask it makes none while it is traced, and asks for its shape."""
+    """Without a mask, the model makes none while it is traced, and reads its shape."""
     given = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 2, "num_heads": 2}
     configuration = tf.LongT5Config(
         vocab_size=99, dropout_rate=0.0, decoder_start_token_id=0, local_radius=3, **given
@@ -145,7 +146,7 @@ def longt5():
 
 
 def prophetnet():
-    """The decoder's words are given: where they are made of labels, values are asserted."""
+    """Takes the decoder's tokens: code that makes them from labels asserts values."""
     sides = {
         f"{side}_{name}": value
         for side in ("encoder", "decoder")
@@ -161,14 +162,14 @@ def prophetnet():
 
 
 def nystromformer():
-    """With a mask of all four dimensions, which it adds to its landmarks' scores as it is."""
+    """Takes a four-dimensional mask, which it adds unchanged to its landmarks' scores."""
     configuration = tf.NystromformerConfig(**ENCODER, num_landmarks=4, segment_means_seq_len=8)
     batch = {"input_ids": ids(), "attention_mask": torch.zeros(2, 1, 1, 8), "labels": ids()}
     return tf.NystromformerForMaskedLM(configuration), batch
 
 
 class XLM(torch.nn.Module):
-    """Asserts what the lengths of its sequences are: they are constants."""
+    """Asserts the lengths of its sequences, which are constants."""
 
     def __init__(self):
         super().__init__()

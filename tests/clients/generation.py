@@ -1,5 +1,7 @@
-"""Generation with an encoder and a decoder: one annotated model, two programs, and a cache of keys
-and values that stays on the device between the steps."""
+"""Generates text with an encoder and a decoder, whose cache of keys and values stays on the device.
+
+It is one annotated model and two programs.
+"""
 
 import poptorch
 import torch
@@ -25,7 +27,7 @@ class Attention(nn.Module):
 
 
 class CachedAttention(Attention):
-    """Of a word to those before it, whose keys and values are [batch, heads, length, size]."""
+    """Attention of a token to those before it; keys, values: [batch, heads, length, size]."""
 
     def make_cache(self, batch, length):
         shape = batch, self.heads, length, self.q.out_features // self.heads
@@ -41,7 +43,7 @@ class CachedAttention(Attention):
 
 
 class DynamicCachedAttention(CachedAttention):
-    """The same with an index that is known on the device only, as one dynamic slice."""
+    """The same with an index that only the device knows, as one dynamic slice."""
 
     def step(self, x, position):
         for cache, new in ((self.key_cache, self.k(x)), (self.value_cache, self.v(x))):
@@ -85,7 +87,7 @@ class DecoderLayer(nn.Module):
 
 
 class Translator(nn.Module):
-    """ids and mask [batch, words] → logits [batch, words of target, vocabulary]."""
+    """Takes ids and mask [batch, tokens]; returns logits [batch, target tokens, vocabulary]."""
 
     def __init__(self, vocabulary, width=16, heads=2, layers=2, attention=CachedAttention):
         super().__init__()
@@ -112,7 +114,7 @@ class Translator(nn.Module):
         return self.decode(target, self.encode(ids, mask), mask)
 
     def parallelize(self):
-        """A layer an IPU, of the encoder's and of the decoder's program."""
+        """Places one layer per IPU, in the encoder's and in the decoder's program."""
         for ipu, (encoder, decoder) in enumerate(zip(self.encoder, self.decoder, strict=True)):
             poptorch.BeginBlock(encoder, f"Encoder{ipu}", ipu_id=ipu)
             poptorch.BeginBlock(decoder, f"Decoder{ipu}", ipu_id=ipu)
@@ -129,14 +131,15 @@ class Encoder(nn.Module):
 
 
 class DecoderStep(Encoder):
-    """The next word of each row, after `word` [batch, 1] at `position` [1]."""
+    """Returns the next token of each row, after `word` [batch, 1] at `position` [1]."""
 
     def forward(self, word, position, encoded, mask):
         return self.model.decode(word, encoded, mask, position).argmax(-1).int()
 
 
 class DecoderLoop(Encoder):
-    """All words [batch, length] that follow `word`: the loop runs on the device, on one IPU."""
+    """Returns all tokens [batch, length] that follow `word`; the loop runs on the device, on one
+    IPU."""
 
     def __init__(self, model, length):
         super().__init__(model)
@@ -155,10 +158,10 @@ class DecoderLoop(Encoder):
 
 
 class Generator:
-    """Generates greedily; `on_device` says where the loop over the words is.
+    """Generates greedily; `on_device` says where the loop over the tokens runs.
 
-    The decoder's layers are on IPUs of their own only if the loop is on the host: the body of a
-    loop is in one block.
+    The decoder's layers are on several IPUs only if the loop is on the host: the body of a loop is
+    in one block.
     """
 
     def __init__(self, model, batch, length, on_device=False):
@@ -183,7 +186,7 @@ class Generator:
 
 
 def generate_eagerly(model, ids, mask, start, length):
-    """The same words by torch, which looks at all words before each."""
+    """Returns the same tokens computed by torch, which reads all tokens before each."""
     words = start
     with torch.no_grad():
         for _ in range(length):
@@ -192,7 +195,7 @@ def generate_eagerly(model, ids, mask, start, length):
 
 
 class CachedStep(nn.Module):
-    """A step of a Hugging Face model whose StaticCache's tensors are buffers of this module."""
+    """A step of a Hugging Face model; buffers of this module are the tensors of its StaticCache."""
 
     def __init__(self, model, cache):
         super().__init__()
@@ -202,7 +205,7 @@ class CachedStep(nn.Module):
                 self.register_buffer(f"{name}_{number}", getattr(layer, name), persistent=False)
 
     def filled(self):
-        """The cache of this module's buffers."""
+        """Returns a cache with the buffers of this module."""
         for number, layer in enumerate(self.cache.layers):
             for name in ("keys", "values", "cumulative_length"):
                 setattr(layer, name, getattr(self, f"{name}_{number}"))
@@ -216,7 +219,8 @@ class CachedStep(nn.Module):
 
 
 class CachedDecoderStep(CachedStep):
-    """A step of a decoder that looks at what an encoder gave: that's keys are made at each."""
+    """A step of a decoder with cross-attention; the keys of the encoder's output are made at each
+    step."""
 
     def forward(self, word, encoded):
         cache = transformers.EncoderDecoderCache(self.filled(), transformers.DynamicCache())

@@ -1,4 +1,4 @@
-"""Models that make what they have seen: each gives (what it makes, its loss) of a batch."""
+"""Generative models: each gives (its output, its loss) for a batch."""
 
 import math
 
@@ -28,7 +28,8 @@ class VAE(nn.Module):
 
 
 class VQVAE(nn.Module):
-    """What is between encoder and decoder is the nearest row of a book; gradients pass by it."""
+    """The code between encoder and decoder is the nearest row of a book; gradients bypass that
+    choice."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +46,7 @@ class VQVAE(nn.Module):
 
 
 class Flow(nn.Module):
-    """Invertible layers, and the log of the density that they give."""
+    """Has invertible layers; returns the log of the density."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +71,7 @@ def wave_code(times, width):
 
 
 class Diffusion(nn.Module):
-    """The noise in images, told from them and from how far the noise has gone."""
+    """Predicts the noise in images from the images and the step of the noise."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -94,7 +95,7 @@ class Diffusion(nn.Module):
 
 
 class Radiance(nn.Module):
-    """The colours of rays through a field of densities, as NeRF has it."""
+    """Returns the colours of rays through a field of densities, as NeRF does."""
 
     def __init__(self, samples=6):
         super().__init__()

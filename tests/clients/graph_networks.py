@@ -20,7 +20,7 @@ IGNORED = -100
 
 
 class DataParser(poptorch.ICustomArgParser):
-    """Takes the tensors out of Data and Batch, in the order of their names."""
+    """Unpacks the tensors of Data and Batch, in the order of their names."""
 
     def yieldTensors(self, struct):
         for name in sorted(struct.keys()):
@@ -39,7 +39,7 @@ poptorch.registerCustomArgParser(Data, DataParser())
 
 
 class NodeClassifier(nn.Module):
-    """Scores of each node, and the loss of those that `train_mask` marks."""
+    """Returns scores of each node, and the loss of nodes that `train_mask` marks."""
 
     def __init__(self, kind, features=6, hidden=16, classes=3):
         super().__init__()
@@ -54,7 +54,7 @@ class NodeClassifier(nn.Module):
 
 
 class GraphClassifier(nn.Module):
-    """Scores of `graphs` graphs, the last of which is padding, and the loss of the others."""
+    """Returns scores of `graphs` graphs, the last of them padding, and the loss of the others."""
 
     def __init__(self, kind, graphs, features=6, hidden=16, classes=3):
         super().__init__()
@@ -71,9 +71,10 @@ class GraphClassifier(nn.Module):
 
 
 class FixedSizeCollater:
-    """Mini-batches of `graphs` graphs, `nodes` nodes and `edges` edges; the last graph is padding.
+    """Makes mini-batches of `graphs` graphs, `nodes` nodes and `edges` edges; the last graph is
+    padding.
 
-    The mini-batches of one run follow each other along the first axis of every tensor.
+    The mini-batches of one run are concatenated along the first axis of every tensor.
     """
 
     def __init__(self, graphs, nodes, edges):
@@ -101,7 +102,8 @@ class FixedSizeCollater:
 
 
 def fixed_size_loader(options, graphs, batch_size, nodes, edges, **arguments):
-    """A poptorch.DataLoader of `batch_size` - 1 graphs and one of padding a mini-batch."""
+    """Returns a poptorch.DataLoader with `batch_size` - 1 graphs and one padding graph per
+    mini-batch."""
     collate = FixedSizeCollater(batch_size, nodes, edges)
     return poptorch.DataLoader(
         options, graphs, batch_size=batch_size - 1, collate_fn=collate, drop_last=True, **arguments

@@ -1,4 +1,4 @@
-"""Mixed precision: float16 but for norms and the loss, which is scaled."""
+"""Mixed precision: float16 except for norms and the loss, which is scaled."""
 
 import poptorch
 import torch
@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Float32(nn.Module):
-    """A layer of float32 among float16 ones."""
+    """A float32 layer among float16 layers."""
 
     def __init__(self, layer):
         super().__init__()
@@ -17,7 +17,7 @@ class Float32(nn.Module):
 
 
 class Network(nn.Module):
-    """Scores and loss of points [n, 8]; `scale` makes losses, and so gradients, small."""
+    """Returns scores and loss of points [n, 8]; `scale` makes losses, and so gradients, small."""
 
     def __init__(self, classes=4, scale=1.0):
         super().__init__()
@@ -33,7 +33,7 @@ class Network(nn.Module):
 
 
 def halved(model):
-    """The model in float16 but for its norms."""
+    """Converts the model to float16 except for its norms."""
     model = model.half()
     model.norm = Float32(model.norm.float())
     return model

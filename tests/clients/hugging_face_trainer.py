@@ -1,5 +1,9 @@
-"""A trainer of Hugging Face models in the style of optimum: a configuration of the machine, blocks
-over the model's layers, checkpoints with everything that a run goes on from."""
+"""A trainer of Hugging Face models in the style of optimum, with pipelined layers and resumable
+checkpoints.
+
+A configuration describes the machine and the blocks over the model's layers. A checkpoint has
+everything that a run needs to continue.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +14,8 @@ import torch
 
 @dataclass
 class IPUConfig:
-    """layers_per_ipu: how many of the model's layers are on each. Embeddings are with the first,
-    the head is with the last."""
+    """layers_per_ipu: the number of the model's layers on each IPU. Embeddings are on the first
+    IPU, the head is on the last."""
 
     layers_per_ipu: tuple = (1, 1)
     device_iterations: int = 1
@@ -44,14 +48,14 @@ class IPUConfig:
 
 
 def keep_outputs(module, inputs, outputs):
-    """What a layer gives is kept for the backward pass; the rest of the layer is recomputed."""
+    """Keeps a layer's result for the backward pass; the rest of the layer is recomputed."""
     if isinstance(outputs, torch.Tensor):
         return poptorch.recomputationCheckpoint(outputs)
     return (poptorch.recomputationCheckpoint(outputs[0]), *outputs[1:])
 
 
 def parallelize(model, layers, head, config):
-    """Begins a block at the first layer of each IPU and at the head. Undone by deparallelize()."""
+    """Begins a block at each IPU's first layer and at the head; deparallelize() undoes this."""
     hooks = []
     ends = torch.tensor(config.layers_per_ipu).cumsum(0).tolist()
     for index, layer in enumerate(layers):
@@ -70,7 +74,7 @@ def deparallelize(model, hooks=()):
 
 
 class Trainer:
-    """Trains `model`, a PreTrainedModel that knows its loss, on a data set of dicts."""
+    """Trains `model`, a PreTrainedModel that computes its loss, on a data set of dicts."""
 
     def __init__(self, model, data, collate, config, *, parts, learning_rate, warmup, batch_size):
         self.model, self.data, self.collate, self.config = model, data, collate, config
@@ -88,7 +92,7 @@ class Trainer:
         self.losses = []
 
     def groups(self, weight_decay):
-        """Biases and norms do not decay."""
+        """Separates biases and norms, which do not decay."""
         decays = {n for n, p in self.model.named_parameters() if p.ndim > 1}
         named = list(self.model.named_parameters())
         return [
@@ -168,7 +172,7 @@ class Trainer:
         self.training_model.rng_state = state["rng_state"]
 
     def predict(self, data):
-        """The logits of the whole of `data`."""
+        """Returns the logits for all of `data`."""
         self.training_model.detachFromDevice()
         options = self.config.to_options(for_inference=True)
         inference_model = poptorch.inferenceModel(self.model.eval(), options=options)

@@ -1,8 +1,8 @@
-"""TransE with its entities spread over replicas: a knowledge graph's triples (head, relation, tail)
-as head + relation ≈ tail.
+"""TransE on a knowledge graph, with its entities spread over replicas.
 
-Entity e is row e // shards of shard e % shards. A triple is computed where its head is; tails come
-by all_to_all, the entities to compare with by all_gather. With more replicas than shards, several
+A triple (head, relation, tail) is modelled as head + relation ≈ tail. Entity e is row e // shards
+of shard e % shards. A triple is computed on the replica that has its head; all_to_all brings the
+tails, all_gather the entities to compare with. With more replicas than shards, several replicas
 hold the same shards and share the triples.
 """
 
@@ -21,29 +21,29 @@ class Plan:
     size: int = 16
     replicas: int = 4
     shards: int = 4
-    slots: int = 8  # triples of a head's and a tail's shard in a step
-    negatives: int = 4  # entities of each shard that all triples of a step are compared with
+    slots: int = 8  # triples per step, from the head's shard to the tail's
+    negatives: int = 4  # entities of each shard to which all triples of a step are compared
     margin: float = 4.0
     penalty: float = 0.01
 
     @property
     def group(self) -> ReplicaGroup:
-        """The replicas that hold all shards together."""
+        """Returns the group of replicas that together hold all shards."""
         return ReplicaGroup(self.shards)
 
 
 def spread(table: torch.Tensor, shards: int) -> torch.Tensor:
-    """[entities, size] → [shards, entities / shards, size]."""
+    """Reshapes [entities, size] to [shards, entities / shards, size]."""
     return table.unflatten(0, (-1, shards)).transpose(0, 1).contiguous()
 
 
 def gathered(shards: torch.Tensor) -> torch.Tensor:
-    """The opposite of spread."""
+    """Undoes spread()."""
     return shards.transpose(0, 1).flatten(0, 1)
 
 
 class Embedding(torch.nn.Module):
-    """What a replica has of the entities, and all relations."""
+    """Has a replica's share of the entities, and all relations."""
 
     def __init__(self, plan: Plan, entities: torch.Tensor, relations: torch.Tensor) -> None:
         super().__init__()
@@ -52,9 +52,10 @@ class Embedding(torch.nn.Module):
         self.relations = torch.nn.Parameter(relations.clone())
 
     def looked_up(self, head, relation, tail):
-        """head + relation and tail, [shards, slots, size] each: a row is of one tail's shard.
+        """Returns head + relation and tail, [shards, slots, size] each; a row has the tails of one
+        shard.
 
-        tail: of row i the tails that replica i of the group asks this one for.
+        tail: row i has the tails that replica i of the group requests from this one.
         """
         tails = distributed.all_to_all(self.entities[tail], group=self.plan.group)
         return self.entities[head] + self.relations[relation], tails
@@ -65,7 +66,7 @@ class Training(Embedding):
         query, tails = self.looked_up(head, relation, tail)
         others = distributed.all_gather(self.entities[negative], group=self.plan.group)
         losses = margin_losses(self.plan, query, tails, others)
-        # Losses of all replicas add up to that of the step.
+        # The losses of all replicas add up to the loss of the step.
         triples = distributed.all_reduce(is_triple.sum())
         norm = distributed.all_reduce(self.entities[negative].square().sum()).sqrt()
         loss = (losses * is_triple).sum() / triples + self.plan.penalty * norm / self.plan.replicas
@@ -74,7 +75,7 @@ class Training(Embedding):
 
 
 class Ranking(Embedding):
-    """Of each triple, how many entities are as near to head + relation as the tail, or nearer."""
+    """Counts for each triple the entities no farther from head + relation than its tail."""
 
     def forward(self, head, relation, tail):
         query, tails = self.looked_up(head, relation, tail)
@@ -87,9 +88,10 @@ class Ranking(Embedding):
 
 
 def margin_losses(plan, query, tails, others):
-    """Each triple's loss: its distance is small, and others' are large, the nearest first of all.
+    """Returns a loss for each triple: low if it is close and others, above all the nearest, are
+    far.
 
-    query, tails: [..., size]; others: [negatives, size]. Gives [...].
+    query, tails: [..., size]; others: [negatives, size]. Returns [...].
     """
     near = (query - tails).abs().sum(-1)
     far = (query[..., None, :] - others).abs().sum(-1)
@@ -99,9 +101,9 @@ def margin_losses(plan, query, tails, others):
 
 
 def place(plan: Plan, triples: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """head, relation, tail, whether there is a triple: [replicas · shards, slots] each.
+    """Returns head, relation, tail, whether there is a triple: [replicas · shards, slots] each.
 
-    triples: [any, 3], which the groups of replicas take in turn. ValueError: the slots do not do.
+    triples: [any, 3], dealt to the groups of replicas in turn. ValueError: too few slots.
     """
     shape = (plan.replicas, plan.shards, plan.slots)
     head, relation, tail = torch.zeros(3, *shape, dtype=torch.int)
@@ -129,7 +131,7 @@ def options_of(plan: Plan) -> poptorch.Options:
 
 
 def wrapped(model: Embedding, optimiser: "torch.optim.Optimizer | None" = None):
-    """The model for its replicas: those that hold one shard are as many as groups hold all."""
+    """Wraps the model for its replicas: each shard is on as many replicas as there are groups."""
     options = options_of(model.plan)
     if optimiser is None:
         made = poptorch.inferenceModel(model, options)
@@ -144,7 +146,8 @@ def wrapped(model: Embedding, optimiser: "torch.optim.Optimizer | None" = None):
 
 
 def grid(width: int) -> torch.Tensor:
-    """Triples of a square of width² entities; relations: right, down, two right, down and right."""
+    """Makes triples of a square of width² entities; relations: right, down, two right, down and
+    right."""
     steps = [(1, 0), (0, 1), (2, 0), (1, 1)]
     return torch.tensor(
         [

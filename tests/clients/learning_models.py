@@ -1,4 +1,4 @@
-"""Losses of several networks, or of what was done: each gives (scores, loss) of a batch."""
+"""Models with a loss of several networks, or of actions: each gives (scores, loss) for a batch."""
 
 import copy
 
@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 
 class SimCLR(nn.Module):
-    """Two views of each thing, which shall be nearer to each other than to those of others."""
+    """Two views of each object must be closer to each other than to views of others."""
 
     def __init__(self):
         super().__init__()
@@ -24,7 +24,7 @@ class SimCLR(nn.Module):
 
 
 class MoCo(nn.Module):
-    """The same with a queue of views, by an encoder that follows the trained one slowly."""
+    """The same with a queue of views, from an encoder that follows the trained one slowly."""
 
     def __init__(self):
         super().__init__()
@@ -46,7 +46,7 @@ class MoCo(nn.Module):
 
 
 class DoubleDQN(nn.Module):
-    """Values of actions, from those of a network that is held."""
+    """Learns values of actions, with targets from a fixed copy of the network."""
 
     def __init__(self):
         super().__init__()
@@ -61,7 +61,7 @@ class DoubleDQN(nn.Module):
 
 
 class PPO(nn.Module):
-    """A policy and its values; steps that go too far from the old policy count no more."""
+    """A policy with values; steps far from the old policy are clipped."""
 
     def __init__(self):
         super().__init__()
@@ -79,7 +79,7 @@ class PPO(nn.Module):
 
 
 class TabNet(nn.Module):
-    """Two steps that each look at a few columns, chosen by a sparse softmax."""
+    """Two steps that each read a few columns, chosen by a sparse softmax."""
 
     def __init__(self):
         super().__init__()

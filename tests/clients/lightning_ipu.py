@@ -1,7 +1,7 @@
-"""What PyTorch Lightning needs for a run on IPUs: an accelerator, a strategy and a precision.
+"""Provides an accelerator, a strategy and a precision for PyTorch Lightning on IPUs.
 
-The names, arguments and rules are those of Lightning's IPU plugin: steps of the LightningModule are
-what is compiled, gradients are accumulated on the device, loaders become poptorch.DataLoader.
+The names, arguments and rules are those of Lightning's IPU plugin. Steps of the LightningModule are
+compiled, gradients are accumulated on the device, and loaders become poptorch.DataLoader.
 """
 
 import poptorch
@@ -21,7 +21,7 @@ STEPS = {
 
 
 class IPUAccelerator(Accelerator):
-    """`devices` IPUs: as many replicas of models without annotations."""
+    """`devices` IPUs: as many replicas of a model without annotations."""
 
     def setup_device(self, device):
         if device.type != "cpu":
@@ -52,7 +52,7 @@ class IPUAccelerator(Accelerator):
 
 
 class IPUPrecision(Precision):
-    """The device's program has the backward pass and the update in it."""
+    """Does nothing for backward and update, which the device's program contains."""
 
     def backward(self, tensor, model, optimizer, *args, **kwargs):
         pass
@@ -62,7 +62,7 @@ class IPUPrecision(Precision):
 
 
 class Step(nn.Module):
-    """A step of the LightningModule as a forward pass."""
+    """Wraps a step of the LightningModule as a forward pass."""
 
     def __init__(self, module, name):
         super().__init__()
@@ -74,7 +74,7 @@ class Step(nn.Module):
 
 
 class IPUStrategy(SingleDeviceStrategy):
-    """training_opts, inference_opts: poptorch.Options, where arguments do not suffice."""
+    """training_opts, inference_opts: poptorch.Options, for settings that have no argument."""
 
     strategy_name = "ipu_strategy"
 

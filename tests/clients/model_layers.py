@@ -1,5 +1,7 @@
-"""The layers of a model by themselves, each with its input in eager torch and with random gradients
-of its output: errors of its values and gradients are its own, and nothing amplifies them."""
+"""Separates the layers of a model, so that errors of one layer are not amplified by others.
+
+Each layer gets its input in eager torch and random gradients of its output.
+"""
 
 import copy
 import dataclasses
@@ -23,7 +25,7 @@ class Layer:
 
 
 def layers_of(model, batch):
-    """A layer for each geometry in a training step of the batch."""
+    """Returns one layer for each geometry in a training step of the batch."""
     layers = {}
 
     def after(alone):
@@ -43,7 +45,7 @@ def layers_of(model, batch):
 
 
 class Layers(nn.Module):
-    """All of them beside each other: their values, and a loss that gives these their gradients."""
+    """All layers in parallel: returns their values, and a loss that gives these their gradients."""
 
     def __init__(self, layers):
         super().__init__()

@@ -1,5 +1,8 @@
-"""Whole models on several IPUs: the layers with which their blocks begin and the IPU of each of
-four, and the strategies. Where a weight is used late and early, its IPU has two blocks."""
+"""Places whole models on four IPUs: the layers that begin blocks, the IPU of each block, and the
+strategies.
+
+Where a weight is used both early and late in the model, its IPU has two blocks.
+"""
 
 import poptorch
 import torch
@@ -36,12 +39,13 @@ BLOCKS = {
 
 
 def micro_batches(name):
-    """How many a weight update needs: a pipeline of n stages has n - 1 more backward."""
+    """Returns the micro-batches that a weight update needs: a pipeline of n stages has n - 1 more
+    backward."""
     return 2 * len(BLOCKS[name]) - 1
 
 
 def made(name, count):
-    """The model, and as many different micro-batches as a weight update takes."""
+    """Returns the model, and as many different micro-batches as a weight update takes."""
     own = name in whole_models.MODELS
     one = whole_models.MODELS[name] if own else lambda: transformers_models.training(name)
     (model, *_), batches = zip(*(one() for _ in range(count)), strict=True)
@@ -51,7 +55,7 @@ def made(name, count):
 
 
 def divided(model, name):
-    """The model with its blocks "0", "1", ..."""
+    """Returns the model with its blocks "0", "1", ..."""
     for block, layer in enumerate(BLOCKS[name]):
         poptorch.BeginBlock(getattr(model, "model", model).get_submodule(layer), str(block))
     return model
@@ -75,7 +79,7 @@ def phased(name):
 
 
 def phased_on_two(name):
-    """Phases alternate between the IPUs."""
+    """Alternates phases between the IPUs."""
     return poptorch.ParallelPhasedExecution(*([str(i)] for i in range(len(BLOCKS[name]))))
 
 

@@ -1,8 +1,8 @@
 """A transformer in PopXL: tensor-parallel layers that train replicated, pipelined or in phases.
 
-Of each `tensor_parallel` replicas every one has a share of the heads and of the hidden units;
-groups of them have other data. Weights are [groups, ...] on the host: a share for each replica of
-a group.
+Each of `tensor_parallel` replicas has a share of the heads and of the hidden units; groups of such
+replicas have different data. Weights are [groups, ...] on the host: one share for each replica of a
+group.
 """
 
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ class Config:
         return self.tensor_parallel * self.data_parallel
 
     def of_data(self):
-        """The replicas that share a weight's share."""
+        """Groups the replicas that have the same share of each weight."""
         return popxl.gcg().ir.replica_grouping(self.tensor_parallel, self.data_parallel)
 
     def of_tensors(self):
-        """The replicas that share a layer."""
+        """Groups the replicas that share a layer."""
         return popxl.gcg().ir.replica_grouping(1, self.tensor_parallel)
 
 
 class Spread(addons.Module):
-    """What its replicas compute by shares: the input is the same in all, and so is the output."""
+    """Divides its work into shares for replicas; all have the same input and output."""
 
     def __init__(self, config):
         super().__init__()
@@ -96,7 +96,7 @@ class FeedForward(Spread):
 
 
 class Layer(addons.Module):
-    """[rows, width] → [rows, width], norms first."""
+    """Maps [rows, width] to [rows, width], norms first."""
 
     def __init__(self, config):
         super().__init__()
@@ -109,13 +109,13 @@ class Layer(addons.Module):
 
 
 def differentiated(config):
-    """Factories, graph and gradient graph of a layer."""
+    """Returns factories, graph and gradient graph of a layer."""
     facts, graph = Layer(config).create_graph(popxl.TensorSpec((config.rows, config.width), F32))
     return facts, graph, addons.autodiff(graph)
 
 
 def gradients(graph, grad, call, dy, args):
-    """The gradient of the input of a call of `graph`, and those of its variables by their names."""
+    """Returns the gradient of the input of a call of `graph`, and of its variables by name."""
     done = grad.call_with_info(dy, args=args)
     found = grad.grad_graph_info.fwd_parent_ins_to_grad_parent_outs(call, done)
     of_variables = {n: found[call.graph_to_parent(t)] for n, t in graph.args.to_dict().items()}
@@ -123,7 +123,7 @@ def gradients(graph, grad, call, dy, args):
 
 
 def loss_and_gradient(y, target, count):
-    """Of the mean of squares; the gradient is divided by `count`, too."""
+    """Returns the mean of squares, and its gradient divided by `count`."""
     size = float(np.prod(y.shape))
     difference = y - target
     loss = ops.sum(difference * difference) * popxl.constant(1 / size, F32)
@@ -131,14 +131,14 @@ def loss_and_gradient(y, target, count):
 
 
 def averaged(config, gradient):
-    """Over the replicas with other data."""
+    """Averages over the replicas with different data."""
     if config.data_parallel == 1:
         return gradient
     return ops.collectives.replicated_all_reduce(gradient, "mean", group=config.of_data())
 
 
 class Program:
-    """An Ir with streams x, target → loss, y, and `variables`, a tree for each layer."""
+    """An Ir with streams x, target → loss, y, and `variables`, one tree per layer."""
 
     def __init__(self, config, steps=1):
         self.config = config
@@ -152,7 +152,7 @@ class Program:
         self.session = popxl.Session(self.ir, "ipu_hw")
 
     def finish(self, y, count=1):
-        """Stores output and loss; gives the loss's gradient."""
+        """Stores output and loss; returns the loss's gradient."""
         loss, dy = loss_and_gradient(y, ops.host_load(self.target), count)
         ops.host_store(self.loss, loss)
         ops.host_store(self.y, y)
@@ -165,7 +165,7 @@ class Program:
 
 
 class Replicated(Program):
-    """All layers on one IPU of each replica; one graph that every layer calls."""
+    """All layers on one IPU of each replica, which call one graph."""
 
     def build(self, steps):
         c = self.config
@@ -185,7 +185,7 @@ class Replicated(Program):
 
 
 class Pipelined(Program):
-    """A layer an IPU; gradients of `steps` micro-batches are added up, then weights change."""
+    """One layer per IPU; gradients of `steps` micro-batches are added, then weights change."""
 
     def build(self, steps):
         c, layers, calls, h = self.config, [], [], None
@@ -226,7 +226,8 @@ class Pipelined(Program):
 
 
 class Phased(Program):
-    """Weights are in remote buffers, a row a layer, and on the IPU only while a layer uses them."""
+    """Weights are in remote buffers, one row per layer, and on the IPU only while a layer uses
+    them."""
 
     def build(self, steps):
         c = self.config

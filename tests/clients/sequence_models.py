@@ -1,11 +1,11 @@
-"""Networks of sound, words and clicks, narrow: each gives scores."""
+"""Narrow networks for sound, words and clicks: each gives scores."""
 
 import torch
 from torch import nn
 
 
 class GatedLayer(nn.Module):
-    """One of WaveNet's: a causal convolution with holes, a gate, and two ways on."""
+    """A block of WaveNet: a dilated causal convolution, a gate, and two outputs."""
 
     def __init__(self, width, dilation):
         super().__init__()
@@ -20,7 +20,7 @@ class GatedLayer(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Levels of sound [batch, time] → scores [batch, levels, time] of the next one."""
+    """Takes sound levels [batch, time]; returns scores [batch, levels, time] of the next level."""
 
     def __init__(self, levels=32, width=8, stacks=2, depth=4):
         super().__init__()
@@ -43,7 +43,7 @@ class WaveNet(nn.Module):
 
 
 class LSTMLanguageModel(nn.Module):
-    """Words [batch, time] → scores [batch, words, time] by tied embeddings."""
+    """Takes tokens [batch, time]; returns scores [batch, tokens, time] by tied embeddings."""
 
     def __init__(self, words=40, width=12, layers=2, dropout=0.0):
         super().__init__()
@@ -57,7 +57,8 @@ class LSTMLanguageModel(nn.Module):
 
 
 class DLRM(nn.Module):
-    """Numbers [batch, n] and bags of ids [batch, tables, ids] → one score [batch] of a click."""
+    """Takes numbers [batch, n] and bags of ids [batch, tables, ids]; returns a score [batch] of a
+    click."""
 
     def __init__(self, numbers=5, rows=(20, 30, 7), width=8):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Models with loops, memories, points and boxes: each gives (scores, loss) of a batch."""
+"""Models with loops, memories, points and boxes: each gives (scores, loss) for a batch."""
 
 import torch
 from generative_models import with_loss
@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 
 class PointNet(nn.Module):
-    """A class of each cloud of points, which it turns first."""
+    """Classifies clouds of points, after a learnt rotation."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class PointNet(nn.Module):
 
 
 class Seq2Seq(nn.Module):
-    """Words that a recurrent cell writes while it looks at what was read."""
+    """Generates words by a recurrent cell with attention to the input."""
 
     def __init__(self, words=20, width=8):
         super().__init__()
@@ -67,7 +67,7 @@ class Tagger(nn.Module):
 
 
 class TuringMachine(nn.Module):
-    """A cell with a memory, addressed by what is in it and by steps along it."""
+    """A cell with a memory, addressed by content and by shifts."""
 
     def __init__(self, slots=6, width=4):
         super().__init__()
@@ -99,7 +99,7 @@ class TuringMachine(nn.Module):
 
 
 class Capsules(nn.Module):
-    """Routing by agreement: three rounds of weights that follow what capsules agree in."""
+    """Routing by agreement: three rounds of weights that follow the agreement of capsules."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +123,7 @@ class Capsules(nn.Module):
 
 
 class NeuralODE(nn.Module):
-    """Where points go in a field that is learnt, by Runge and Kutta's steps."""
+    """Moves points in a learnt field, by Runge-Kutta steps."""
 
     def __init__(self):
         super().__init__()
@@ -144,7 +144,7 @@ class NeuralODE(nn.Module):
 
 
 class Boxes(nn.Module):
-    """Boxes and classes at each place of a grid, for two shapes of boxes, as YOLO has it."""
+    """Predicts boxes and classes at each cell of a grid, for two box shapes, as YOLO does."""
 
     def __init__(self):
         super().__init__()

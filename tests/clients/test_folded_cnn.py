@@ -1,4 +1,4 @@
-"""Graph modules of torch.fx on the device: folded, changed, copied, pickled and trained."""
+"""Graph modules of torch.fx run on the device: folded, changed, copied, pickled and trained."""
 
 import copy
 import io
@@ -72,7 +72,7 @@ def test_a_traced_model_trains_and_is_copied_while_it_is_wrapped(network):
 
 
 def test_a_graph_that_changes_while_it_is_wrapped_is_the_hosts(network):
-    """The device's program is that of the call; the host's code is that of the graph."""
+    """The device runs the program of the call; the host runs the code of the graph."""
     traced = fx.symbolic_trace(WithLoss(network)).train()
     batch = torch.randn(4, 3, 12, 12), torch.tensor([0, 1, 2, 3])
     device = poptorch.trainingModel(traced)
@@ -90,7 +90,7 @@ def test_a_graph_that_changes_while_it_is_wrapped_is_the_hosts(network):
 
 
 class CopiesItself(nn.Linear):
-    """A model with a way of its own to be copied, by its own class."""
+    """A model whose class defines how it is copied."""
 
     def __deepcopy__(self, memo):
         made = type(self)(2, 1)

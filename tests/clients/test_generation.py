@@ -1,4 +1,4 @@
-"""Words that the device generates with its cache are those that torch finds without one."""
+"""The device generates the same words with its cache as torch does without one."""
 
 import copy
 
@@ -30,10 +30,10 @@ def test_generated_words_are_torchs(attention, on_device):
     torch.manual_seed(0)
     model = Translator(40, attention=attention).eval()
     for parameter in model.parameters():
-        parameter.data.mul_(2)  # else the words hardly differ
+        parameter.data.mul_(2)  # otherwise the words hardly differ
     eager = copy.deepcopy(model)
     generate = Generator(model if on_device else model.parallelize(), 3, 10, on_device)
-    for seed in range(3):  # what the cache holds of the answer before does not matter
+    for seed in range(3):  # the cache's contents from the previous answer do not matter
         expected = generate_eagerly(eager, *question(seed), 10)
         assert expected.unique().numel() > 4
         assert torch.equal(generate(*question(seed)), expected)
@@ -55,7 +55,7 @@ HUGGING_FACE = {
 
 
 def static_cache(model, heads, size):
-    """Of 16 words of two sequences."""
+    """Runs with 16 words of two sequences."""
     configuration = model.config.get_text_config(decoder=True)
     cache = transformers.StaticCache(config=configuration, max_cache_len=16)
     cache.early_initialization(2, heads, size, torch.float32, torch.device("cpu"))

@@ -54,7 +54,7 @@ def test_a_network_of_nodes_trains_as_torchs(kind):
 @pytest.mark.shared
 @pytest.mark.parametrize("kind", ["gcn", "sage", "gin", "gat", "gat, two heads"])
 def test_padded_batches_of_graphs_train_as_torchs(kind):
-    """Ten steps, two a run; the device sees padding, torch sees the graphs alone."""
+    """Makes ten steps, two per run; the device gets padding, torch gets the graphs alone."""
     torch.manual_seed(0)
     model = graph_networks.GraphClassifier(kind, graphs=4)
     eager = copy.deepcopy(model)

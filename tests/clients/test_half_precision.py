@@ -1,4 +1,6 @@
-"""float16 training follows torch's float32 one; scaling saves gradients that float16 has not."""
+"""float16 training follows torch's float32 training; loss scaling preserves gradients too small for
+float16.
+"""
 
 import copy
 
@@ -63,7 +65,8 @@ def test_losses_are_those_of_float32(kind, automatic):
 
 
 def moved(loss_scaling):
-    """How far the first layer's weights go where gradients are near 1e-8, which float16 has not."""
+    """Returns the change of the first layer's weights with gradients near 1e-8, too small for
+    float16."""
     torch.manual_seed(0)
     model = half_precision.Network(scale=2.0**-20)
     before = model.first.weight.detach().half().float()

@@ -1,5 +1,6 @@
-"""A pipelined trainer of Hugging Face models: the losses and weights of plain torch, a run that
-goes on with the same bits."""
+"""A pipelined trainer of Hugging Face models gives plain torch's losses and weights, and resumes
+bit-identically.
+"""
 
 import copy
 
@@ -67,7 +68,7 @@ MODELS = {"bert": bert, "gpt2": gpt2, "roberta": roberta}
 
 
 def sentences(count):
-    """Padded to one length, labelled by the first word."""
+    """Returns rows padded to one length, labelled by the first word."""
     generator = torch.Generator().manual_seed(1)
     made = []
     for _ in range(count):
@@ -98,7 +99,7 @@ def trainer_of(name, dropout=0.0, config=None):
 
 
 def eager_losses(model, trainer, steps):
-    """What torch makes of the same data, an optimiser step for the micro-batches of ours."""
+    """Trains with torch on the same data, with one optimiser step for our micro-batches."""
     groups = trainer.optimizer.param_groups
     named = dict(model.named_parameters())
     decaying = [p for p in named.values() if p.ndim > 1]
@@ -147,7 +148,7 @@ def test_losses_weights_and_predictions_are_torchs(name):
 
 @pytest.mark.shared
 def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path):
-    """With dropout, on two replicas, from a checkpoint in the middle of an epoch."""
+    """Resumes with dropout, on two replicas, from a checkpoint in the middle of an epoch."""
     config = IPUConfig(replication_factor=2, gradient_accumulation_steps=3)
     whole = trainer_of("bert", 0.1, config)
     whole.train(3)

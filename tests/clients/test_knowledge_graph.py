@@ -1,4 +1,4 @@
-"""knowledge_graph.py against the same in one process, whose table is whole."""
+"""knowledge_graph.py over replicas agrees with the same in one process that has the whole table."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ class Step:
 
 
 def plain_loss(plan, entities, relations, step):
-    """By the whole table: each group of replicas has its triples and its negatives."""
+    """Computes the loss with the whole table: each group of replicas has separate triples."""
     groups = plan.replicas // plan.shards
     losses = []
     for group in range(groups):
@@ -59,7 +59,7 @@ def plain_loss(plan, entities, relations, step):
 
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
-# With a large eps: gradients near zero differ by their rounding, which Adam would make steps of.
+# The large eps is for gradients near zero: they differ by rounding, which Adam would amplify.
 OPTIMISERS = {"SGD": {"lr": 0.5}, "Adam": {"lr": 0.02, "eps": 1e-3}}
 
 

@@ -1,4 +1,6 @@
-"""Lightning's Trainer on IPUs: weights and metrics of its CPU run, checkpoints it goes on from."""
+"""Lightning's Trainer on IPUs gives the weights and metrics of its CPU run, and resumes from
+checkpoints.
+"""
 
 import pytest
 import torch
@@ -30,7 +32,7 @@ class Data(pl.LightningDataModule):
 
 
 class Classifier(pl.LightningModule):
-    """Logs in the hooks that run on the host: a step has no values while it is compiled."""
+    """Logs in hooks that run on the host: a step has no values while it is compiled."""
 
     def __init__(self, dropout=0.0):
         super().__init__()
@@ -69,7 +71,7 @@ class Classifier(pl.LightningModule):
 
 
 class OfBatches(Classifier):
-    """The same steps with the arguments of Lightning's own: (batch, batch_idx)."""
+    """The same steps with the arguments of Lightning's own steps: (batch, batch_idx)."""
 
     def training_step(self, batch, batch_idx):
         return super().training_step(*batch)
@@ -110,7 +112,7 @@ def test_fit_validate_test_and_predict_are_those_of_the_cpu(tmp_path):
     cpu.fit(peer, Data())
     trainer = trainer_of(tmp_path, strategy=IPUStrategy(), accumulate_grad_batches=2)
     trainer.fit(module, Data())
-    assert len(module.losses) == 36 and len(peer.losses) == 72  # ours: one for each update
+    assert len(module.losses) == 36 and len(peer.losses) == 72  # PopTorch logs one for each update
     expected = torch.tensor(peer.losses).reshape(-1, 2).mean(1)
     torch.testing.assert_close(torch.tensor(module.losses), expected, rtol=1e-4, atol=1e-5)
     for name, value in peer.state_dict().items():

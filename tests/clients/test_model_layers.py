@@ -1,9 +1,9 @@
-"""Each layer of a network of images is as near to float64 as eager torch's in float32 is.
+"""Each layer of image networks is as close to float64 as eager torch's float32 layer is.
 
-Whole networks amplify what a kernel rounds, and a ReLU whose input is about zero amplifies it
+Whole networks amplify a kernel's rounding, and a ReLU whose input is about zero amplifies it
 without bound. The weights of a network therefore say little about one kernel; these errors of
-single layers do. On AVX2 the worst of 581 values and gradients is 5e-7 off on the device and 1.3e-6
-in eager torch; the median is 5e-8 in both.
+single layers do. On AVX2 the largest error of 581 values and gradients is 5e-7 on the device and
+1.3e-6 in eager torch; the median is 5e-8 in both.
 """
 
 import model_layers
@@ -17,7 +17,8 @@ TWO_ULPS = 2**-22
 
 
 def named(values, gradients, module):
-    """All that a step computes, by names. Of means, which may be zero, the values tell enough."""
+    """Returns everything that a step computes, by name. Means, which may be zero, are left out:
+    values suffice."""
     names = (name for name in module.state_dict() if name.endswith("running_var"))
     return {
         **{f"values of {i}": y for i, y in enumerate(values)},

@@ -1,4 +1,4 @@
-"""Whole models have the bits of one IPU on several, and train there as in eager torch."""
+"""Whole models on several IPUs give the bits of one IPU, and train as in eager torch."""
 
 import copy
 
@@ -27,7 +27,7 @@ def test_a_pipeline_of_four_ipus_trains_as_eager_torch(name):
 
 
 def bits(model, batch, options):
-    """Scores and losses of some steps, and the weights behind them; of how many IPUs."""
+    """Returns scores and losses of some steps, the weights after them, and the number of IPUs."""
     optimiser = poptorch.optim.AdamW(model.parameters(), lr=0.01, loss_scaling=8.0)
     wrapped = poptorch.trainingModel(model, options, optimiser)
     found = [tensor for _ in range(3) for tensor in beside_eager.call(wrapped, batch)]

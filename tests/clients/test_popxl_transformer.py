@@ -1,4 +1,4 @@
-"""The transformer of PopXL trains as torch's does, in every form."""
+"""The PopXL transformer trains as torch's does: replicated, pipelined and in phases."""
 
 import numpy as np
 import popxl_transformer as popxls
@@ -8,7 +8,7 @@ from torch import nn
 
 
 class Layer(nn.Module):
-    """The same layer undivided, with the names of ours."""
+    """The same layer undivided, with the same names."""
 
     def __init__(self, config):
         super().__init__()
@@ -35,7 +35,7 @@ class Layer(nn.Module):
 
 
 def shares(name, layer, parts):
-    """What torch's layer has for a variable of ours: [parts, ...] where replicas have shares."""
+    """Returns torch's values for a variable: [parts, ...] where replicas have shares."""
     parameters = {n: p.detach().numpy() for n, p in layer.named_parameters()}
     path, _, kind = name.rpartition(".")
     if path.startswith("norm"):
@@ -52,7 +52,7 @@ def in_torchs_order(name):
 
 
 def weights_of(program, layers):
-    """{variable: what torch has for it}."""
+    """Returns {variable: torch's value}."""
     parts = program.config.tensor_parallel
     return {
         t: shares(in_torchs_order(name), layer, parts).reshape(t.shape_on_host)
@@ -62,7 +62,8 @@ def weights_of(program, layers):
 
 
 def on_replicas(t, config):
-    """[steps, groups, batch, length, width] → [steps, replicas, rows, width], each if not 1."""
+    """Reshapes [steps, groups, batch, length, width] to [steps, replicas, rows, width], without
+    ones."""
     t = np.repeat(t.flatten(2, 3).numpy(), config.tensor_parallel, axis=1)
     return t.reshape(*(size for size in t.shape[:2] if size > 1), *t.shape[2:])
 

@@ -1,6 +1,6 @@
 """Whole models of the transformers library train as in eager torch, op for op in the program.
 
-One of each family; with ALL_TRANSFORMERS in the environment, all seventy.
+One model of each family runs; with ALL_TRANSFORMERS in the environment, all seventy.
 """
 
 import os
@@ -31,7 +31,7 @@ ROUNDING_IS_AMPLIFIED = {"ResNet", "RegNet", "MT5"}
 
 
 def assert_has_ops_of_the_graph(wrapped):
-    """No op of the model is left to torch, or to a slow kernel."""
+    """Checks that no op of the model is left to torch, or to a slow kernel."""
     report = wrapped.report()
     assert set(report["generic_ops"]) <= {"aten::ctc_loss.Tensor"}
     assert set(report["reference_kernels"]) <= {"check_answer"}

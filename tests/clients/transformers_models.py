@@ -1,5 +1,7 @@
-"""Models of the transformers library, small and with random weights: each a function that gives
-the model and the keyword arguments of its forward."""
+"""Small models of the transformers library with random weights.
+
+Each is a function that returns the model and the keyword arguments of its forward.
+"""
 
 import poptorch
 import torch
@@ -8,7 +10,7 @@ from transformers.utils import ModelOutput
 
 
 class Training(torch.nn.Module):
-    """(scores, loss) of a model; where it has no loss of its own, the mean square of its scores."""
+    """Returns (scores, loss) of a model; the default loss is the mean square of the scores."""
 
     def __init__(self, model, constants):
         super().__init__()
@@ -22,7 +24,7 @@ class Training(torch.nn.Module):
 
 
 def training(name, models=None):
-    """The model as (scores, loss) of a batch of tensors, and that batch."""
+    """Returns the model as (scores, loss) of a batch of tensors, and that batch."""
     model, batch = (models or MODELS)[name]()
     tensors = {key: value for key, value in batch.items() if torch.is_tensor(value)}
     constants = {key: value for key, value in batch.items() if key not in tensors}
@@ -60,12 +62,12 @@ def ids():
 
 
 def text(kind, configuration):
-    """A language model and its own loss."""
+    """A language model with its own loss."""
     return lambda: (kind(configuration()), {"input_ids": ids(), "labels": ids()})
 
 
 def images(kind, configuration):
-    """A classifier of images and its own loss."""
+    """A classifier of images with its own loss."""
 
     def make():
         batch = {"pixel_values": torch.randn(2, 3, 16, 16), "labels": torch.tensor([0, 1])}
@@ -75,8 +77,8 @@ def images(kind, configuration):
 
 
 class Recogniser(torch.nn.Module):
-    """A model of sound, and the CTC loss of its scores. The library's own picks the labels that are
-    not negative, whose number a trace does not know."""
+    """A model of sound, and the CTC loss of its scores. The library's loss picks the labels that
+    are not negative, whose number a trace does not know."""
 
     def __init__(self, model):
         super().__init__()
@@ -117,8 +119,8 @@ def clip():
 
 
 class Detector(torch.nn.Module):
-    """DETR, and the loss of queries whose objects are given. The library's own asks SciPy which
-    object each query shall find, with values that a trace does not have."""
+    """DETR, and the loss of queries with given objects. The library's loss asks SciPy which object
+    each query finds, with values that a trace does not have."""
 
     def __init__(self, configuration):
         super().__init__()

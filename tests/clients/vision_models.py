@@ -1,11 +1,11 @@
-"""Networks of images as their papers have them, but narrow: scores of a batch of images."""
+"""Networks for images as their papers describe them, but narrow: each gives scores of a batch."""
 
 import torch
 from torch import nn
 
 
 def convolution(inputs, outputs, kernel=3, stride=1, groups=1, activation=nn.ReLU):
-    """A convolution that keeps the size at stride 1, its norm, and what follows it."""
+    """Returns a convolution that keeps the size at stride 1, its norm, and an activation."""
     layers = [
         nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(outputs),
@@ -14,10 +14,10 @@ def convolution(inputs, outputs, kernel=3, stride=1, groups=1, activation=nn.ReL
 
 
 class Residual(nn.Module):
-    """`body`, which ends with a norm, and, around it, the input or its projection.
+    """Adds the input, or its projection, to `body`, which ends with a norm.
 
-    The norm begins with a small scale, as is common since Goyal et al. (2017): with a scale of 1,
-    norms over the four values of a channel amplify a rounding error by some thousands.
+    The norm begins with a small scale, as is common since Goyal et al. (2017). With a scale of 1,
+    norms over the four values of a channel would amplify a rounding error by some thousands.
     """
 
     def __init__(self, body, shortcut=None, activation=None):
@@ -121,7 +121,7 @@ def efficientnet_b0(classes=5):
 
 
 class UNet(nn.Module):
-    """A class for each pixel: three halvings, and as many doublings that see what was before."""
+    """Classifies each pixel: three halvings of the size, and three doublings with skips."""
 
     def __init__(self, width=4, classes=3):
         super().__init__()

@@ -1,5 +1,8 @@
-"""Whole models that are no transformers: a name, and a function that gives the model, as (scores,
-loss) of the tensors of a batch, and the batch."""
+"""Whole models other than transformers, by name.
+
+Each has a function that returns the model, as (scores, loss) of the tensors of a batch, and the
+batch.
+"""
 
 import generative_models
 import learning_models
@@ -12,7 +15,7 @@ from vision_models import UNet, efficientnet_b0, mobilenet_v2, resnet50
 
 
 class Supervised(nn.Module):
-    """Scores of all inputs but the last, which is what the loss compares them with."""
+    """Returns scores of all inputs but the last; the loss compares them with the next inputs."""
 
     def __init__(self, model, loss=nn.functional.cross_entropy):
         super().__init__()
@@ -65,5 +68,5 @@ MODELS = {
 }
 
 # Their norms divide by the deviations of a few values, and amplify rounding: docs/values.md has the
-# measurement. Of ten steps from equal weights, so many may differ at kinks.
+# measurement. Of ten steps from equal weights, the given number may differ at kinks.
 ROUNDING_IS_AMPLIFIED = {"ResNet-50": 3, "MobileNetV2": 3, "EfficientNet-B0": 0}

@@ -1,4 +1,6 @@
-"""Models for tests/configs: each a row of a maker, one micro-batch and how many there are."""
+"""Models for tests/configs: a row has a function that makes the model, a micro-batch and their
+number.
+"""
 
 import torch
 from torch import nn
@@ -6,7 +8,7 @@ from torch.nn import functional as F
 
 
 class WithLoss(nn.Module):
-    """(output, loss) of a model and a criterion."""
+    """Returns (output, loss) of a model and a criterion."""
 
     def __init__(self, model, criterion):
         super().__init__()
@@ -19,7 +21,7 @@ class WithLoss(nn.Module):
 
 
 class LastStep(nn.Module):
-    """A recurrent layer and a classifier of its last step."""
+    """A recurrent layer, and a classifier of its last step."""
 
     def __init__(self, layer):
         super().__init__()
@@ -69,7 +71,7 @@ class Encoder(nn.Module):
 
 
 class HalfEncoder(nn.Module):
-    """Half precision inside, single outside."""
+    """float16 inside, float32 outside."""
 
     def __init__(self):
         super().__init__()
@@ -124,7 +126,7 @@ MODELS = {
 
 
 def make(name):
-    """A model with its loss, and a function that makes a batch for it."""
+    """Returns a model with its loss, and a function that makes a batch for it."""
     torch.manual_seed(0)
     maker, inputs = MODELS[name]
     model = WithLoss(maker(), nn.CrossEntropyLoss())

@@ -1,6 +1,6 @@
-"""One table of models in many worlds: tests/configs/*.json. Values are the same in each.
+"""A table of models gives the same values in every placement configuration of tests/configs.
 
-A config's `skip` maps a reason to the cases that it concerns: "model" or "model/training".
+A configuration's `skip` maps a reason to the cases that it concerns: "model" or "model/training".
 """
 
 import copy
@@ -13,7 +13,7 @@ from worlds import CONFIGS, environment, strategy_of
 
 MICRO_BATCH = 2
 ONE_IPU = {"strategy": "PipelinedExecution", "ipus": 1, "replicas": 1}
-BATCHES = 8  # micro-batches a weight update, or a run of inference
+BATCHES = 8  # micro-batches per weight update, or per run of inference
 
 
 def cut(model, batch, parts, phased=False):
@@ -42,7 +42,7 @@ def cut_for(config, model, make_batch):
 def options_of(config, training):
     options = poptorch.Options().showCompilationProgressBar(False).randomSeed(7)
     options.outputMode(poptorch.OutputMode.All).replicationFactor(config["replicas"])
-    options.broadcastBuffers(config["replicas"] == 1)  # else each replica has its own
+    options.broadcastBuffers(config["replicas"] == 1)  # otherwise each replica has its own
     options.setExecutionStrategy(strategy_of(config))
     if training:
         options.Training.gradientAccumulation(BATCHES)
@@ -52,7 +52,7 @@ def options_of(config, training):
 
 
 def run(model, batches, config, training):
-    """What two runs return, and the state after them."""
+    """Returns the results of two runs, and the state after them."""
     with environment(config):
         return run_there(model, batches, options_of(config, training), training)
 
@@ -86,7 +86,7 @@ def test_values_are_those_of_one_ipu(world, name, mode):
     split = copy.deepcopy(whole)
     state = copy.deepcopy(whole.state_dict())
     cut_for(config, split, make_batch)
-    split.load_state_dict(state)  # running statistics saw the batch
+    split.load_state_dict(state)  # running statistics include the batch
     batches = [make_batch(MICRO_BATCH * BATCHES * config["replicas"]) for _ in range(2)]
     one_ipu = dict(ONE_IPU, replicas=config["replicas"])
     expected = run(whole, batches, one_ipu, mode == "training")
@@ -98,7 +98,7 @@ def test_values_are_those_of_one_ipu(world, name, mode):
 @pytest.mark.parametrize("name", ["mlp", "lstm", "encoder"])
 @pytest.mark.parametrize("world", CONFIGS)
 def test_updates_are_those_of_torch(world, name):
-    """Without dropout: the mean gradient of all micro-batches and replicas, then one step."""
+    """Computes without dropout: the mean gradient of all micro-batches and replicas, a step."""
     config = {**ONE_IPU, **CONFIGS[world]}
     split, make_batch = make(name)
     for module in split.modules():

@@ -20,7 +20,7 @@ namespace nn = torch::nn;
 using poptorch::begin_block;
 using poptorch::remove_blocks;
 
-// Three layers in a row; `tail` is two of them in a module of their own.
+// Three layers in a row; the module `tail` holds the last two.
 struct NetworkImpl : nn::Module {
   NetworkImpl() {
     first = register_module("first", nn::Linear(4, 4));

@@ -23,7 +23,7 @@ struct OfImpl : torch::nn::Module {
 
 poptorch::Options of_replicas() { return poptorch::Options().replicationFactor(kReplicas); }
 
-// The results, each of all replicas behind one another.
+// Returns the results, each with the replicas one after the other.
 Tensors on_replicas(const std::function<Tensors(const Tensor&)>& function, const Tensor& x) {
   return poptorch::inferenceModel(std::make_shared<OfImpl>(function), of_replicas())(x);
 }

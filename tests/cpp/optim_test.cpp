@@ -20,7 +20,7 @@ struct LayerImpl : nn::Module {
 };
 TORCH_MODULE(Layer);
 
-// Of the same weights.
+// Returns two layers with the same weights.
 std::pair<Layer, Layer> twins() {
   torch::manual_seed(5);
   Layer one;

@@ -1,5 +1,5 @@
-// What tests/meta/test_cpp.py runs with POPTORCH_FAULT: trains, goes on from its checkpoint when
-// the device fails, and prints the recovery actions and the final weights.
+// A program that tests/meta/test_cpp.py runs with POPTORCH_FAULT: it trains, continues from its
+// checkpoint when the device fails, and prints the recovery actions and the final weights.
 #include <torch/nn.h>
 #include <torch/optim.h>
 

@@ -1,4 +1,4 @@
-// What the tests of the C++ API share.
+// Helpers that the tests of the C++ API share.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-"""Pickles that a file of an executable could have in place of its model, and what each must not do.
+"""Pickles that a file of an executable could have instead of its model, with what each must not do.
 
-`run` is named by many of them: whoever calls it has executed what a file said.
+Many of them name `run`: a call of it means that contents of a file were executed.
 """
 
 import collections
@@ -15,20 +15,20 @@ CALLS = []
 
 
 def run(*arguments, **named):
-    """The sentinel."""
+    """Records its call, which must not happen."""
     CALLS.append((arguments, named))
     return {}
 
 
 class Restored(torch.nn.Module):
-    """Has a __setstate__ of its own, which a file may not call."""
+    """Has a private __setstate__, which a file may not call."""
 
     def __setstate__(self, state):
         run(state)
 
 
 class Called(type(torch.nn.Module)):
-    """Of a class whose call does something."""
+    """A metaclass: a call of its class has an effect."""
 
     def __call__(cls, *arguments):
         run(arguments)
@@ -58,12 +58,12 @@ SENTINEL = b"c" + HERE + b"\nrun\n"
 
 
 def nested(depth):
-    """A tuple of two equal ones, so often: to hash it takes 2^depth steps."""
+    """Returns a tuple of two equal tuples, nested `depth` times: to hash it takes 2^depth steps."""
     return b")" + b"q\x00" + b"h\x00h\x00\x86q\x00" * depth
 
 
 def storage(section="tensors", which="0", dtype="float32"):
-    """A persistent id, as save() writes them."""
+    """Returns a persistent id, as save() writes it."""
     return (
         b"(" + b"X" + struct.pack("<I", len(section)) + section.encode()
         + b"X" + struct.pack("<I", len(which)) + which.encode() + name("torch", dtype) + b"tQ"
@@ -90,7 +90,7 @@ def instance(module, kind):
 
 
 def cases():
-    """Name → pickle, without its end."""
+    """Returns name → pickle, without its end."""
     plain = instance(__name__, "Plain")
     found = {}
     for module, what in [
@@ -128,7 +128,7 @@ def cases():
         "BUILD of a class": name(__name__, "Plain") + b"}X\x07\x00\x00\x00forwardK\x01sb",
         "BUILD of an enum's member": name(__name__, "Kind") + b"(K\x01tR"
                                      + b"}X\x07\x00\x00\x00_value_K\x05sb",
-        "BUILD with a key that is no text": plain + b"}K\x01K\x02sb",
+        "BUILD with a key that is not text": plain + b"}K\x01K\x02sb",
         "BUILD of a tensor": tensor(0, (2,), (1,)) + b"}X\x04\x00\x00\x00dataK\x01sb",
         "an enum of a bomb": name(__name__, "Kind") + b"(" + nested(60) + b"tR",
         "a bomb as a key": b"}" + nested(60) + b"K\x01s",
@@ -160,7 +160,7 @@ def cases():
         "a tensor with hooks": tensor(0, (2,), (1,), name("collections", "OrderedDict") + b")R"
                                       + b"K\x01" + name("torch", "relu") + b"s"),
         "a tensor of no storage": tensor(0, (2,), (1,), source=b"K\x01"),
-        "a tensor behind its storage": tensor(1 << 40, (2,), (1,)),
+        "a tensor beyond its storage": tensor(1 << 40, (2,), (1,)),
         "a tensor before its storage": tensor(-8, (2,), (1,)),
         "a tensor that is larger": tensor(0, (1 << 20, 1 << 20), (1 << 20, 1)),
         "a tensor with strides that leave": tensor(0, (2, 2), (1 << 50, 1)),
@@ -168,7 +168,7 @@ def cases():
         "a tensor with sizes below zero": tensor(0, (-1, -1), (1, 1)),
         "a tensor with more sizes than strides": tensor(0, (2, 1), (1,)),
         "a tensor with many dimensions": tensor(0, (1,) * 3000, (1,) * 3000),
-        "a parameter with data of its own": name("torch._utils", "_rebuild_parameter_with_state")
+        "a parameter with separate data": name("torch._utils", "_rebuild_parameter_with_state")
             + b"(" + tensor(0, (2,), (1,)) + b"\x89N}X\x04\x00\x00\x00dataK\x01s\x85" + b"tR",
         "a parameter of no tensor": name("torch._utils", "_rebuild_parameter") + b"(K\x01\x89NtR",
         "nothing": b"",
@@ -181,7 +181,7 @@ def cases():
 
 
 def gadget():
-    """What pickle itself makes of an object that wants to be called."""
+    """Returns pickle's output for an object that requests a call."""
 
     class Wants:
         def __reduce__(self):
@@ -191,5 +191,5 @@ def gadget():
 
 
 def counter():
-    """A class of the standard library that is data, but not of the kind that models have."""
+    """Returns a data class of the standard library, but not one that models have."""
     return pickle.dumps(collections.Counter("aab"), 4)

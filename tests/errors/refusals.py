@@ -1,4 +1,4 @@
-"""A row of test_annotations, and the calls that are refused."""
+"""The type of rows of test_annotations, and the calls that are refused."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -21,7 +21,8 @@ def options(strategy=None, iterations=8, accumulation=1, rounded=False, pool=Non
 
 
 def infer(model, strategy=None, **settings):
-    """Calls the model, or what makes it, for inference; sharded unless there is a strategy."""
+    """Returns a call of the model (or of its maker) for inference; sharded unless there is a
+    strategy."""
 
     def call():
         made = model if isinstance(model, torch.nn.Module) else model()
@@ -39,10 +40,10 @@ def train(model, strategy=None, **settings):
 
 
 class Refusal(NamedTuple):
-    """What is refused, and what the message says of it."""
+    """A refused call, and the parts of its message."""
 
     call: Callable
     block: str
-    line: str  # a part of the user's line
+    line: str  # a part of the source line
     cure: str
     text: str  # a pattern of the whole

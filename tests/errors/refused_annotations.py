@@ -1,7 +1,7 @@
 """Annotations that the compiler refuses: rows of test_annotations.
 
-Those that are refused while the model is traced are in refused_scopes, those that are refused where
-they are written in refused_arguments.
+refused_scopes has those that are refused while the model is traced, refused_arguments those that
+are refused at once.
 """
 
 import poptorch
@@ -21,7 +21,7 @@ CALLED = "getattr(self, step)(x)"
 
 
 class Blocks(torch.nn.Module):
-    """Calls `step` in scopes: (user_id, ipu_id, name of the step) each."""
+    """Calls `step` in scopes, each (user_id, ipu_id, name of the step)."""
 
     def __init__(self, *blocks):
         super().__init__()
@@ -110,7 +110,7 @@ REFUSED = {
         infer(Blocks(*TWO), poptorch.PipelinedExecution(["front", "back"])),
         "back",
         CALLED,
-        "give its blocks one ipu_id, or stages of their own (AutoStage.AutoIncrement)",
+        "give its blocks one ipu_id, or separate stages (AutoStage.AutoIncrement)",
         rf"stage 0 is on IPU 0, by op 'linear' of block 'front' {LINE}, and on IPU 1, by .* {LINE}",
     ),
     "too few device iterations": Refusal(
@@ -191,13 +191,15 @@ REFUSED = {
         "far",
         CALLED,
         "Use lower ipu_ids or fewer replicas",
-        rf"Too many IPUs requested \(128\)\. .* is IPU 64, of op 'linear' of block 'far' {LINE}",
+        r"Too many IPUs requested \(128\)\. .* "
+        rf"is IPU 64, used by op 'linear' of block 'far' {LINE}",
     ),
     "more IPUs than the pool has": Refusal(
         infer(Blocks(("front", 0, "fc"), ("back", 1, "other")), pool=1),
         "back",
         CALLED,
         "Choose a larger one with Emulator.devicePool() or POPTORCH_IPU_POOL, or use fewer IPUs",
-        rf"acquire 2 IPU\(s\): the pool has 1\. .* is IPU 1, of op 'linear' of block 'back' {LINE}",
+        r"acquire 2 IPU\(s\): the pool has 1\. .* "
+        rf"is IPU 1, used by op 'linear' of block 'back' {LINE}",
     ),
 }

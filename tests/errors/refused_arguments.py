@@ -1,4 +1,4 @@
-"""Annotations that are refused where they are written: more rows of test_annotations."""
+"""Annotations that are refused where they are written: further rows of test_annotations."""
 
 import poptorch
 import torch
@@ -61,7 +61,7 @@ REFUSED = {
         lambda: poptorch.PipelinedExecution("a", Stage("b", "a")),
         "a",
         'Stage("b", "a")',
-        "Name each block once; what runs later again needs a block with an id of its own",
+        "Name each block once; give code that runs again later a block with a different id",
         rf"a associated with more than one stage {LINE}",
     ),
     "a block in two phases": Refusal(
@@ -75,7 +75,7 @@ REFUSED = {
         lambda: poptorch.ShardedExecution("a").stage("b"),
         "b",
         '.stage("b")',
-        "Ask for a block that the execution strategy names; those are ['a']",
+        "Pass a block that the execution strategy names; those are ['a']",
         rf"Unknown block: b {LINE}",
     ),
     "the stage of a block that no phase has": Refusal(
@@ -97,11 +97,11 @@ REFUSED = {
         "a",
         'AutoStage.AutoIncrement, "a"',
         "Leave out either the AutoStage or the blocks",
-        rf"An AutoStage is the only argument of an execution strategy, not one of .*'a'\) {LINE}",
+        rf"An AutoStage must be the only argument of an .*strategy, not one of .*'a'\) {LINE}",
     ),
 }
 
-# What names no block, since there is none: the call, a part of the text, the line and the cure.
+# Refusals without a block: the call, a part of the text, the line and the cure.
 WITHOUT_BLOCK = [
     (
         lambda: poptorch.BlockFunction(torch.relu),

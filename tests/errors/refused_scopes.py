@@ -1,4 +1,4 @@
-"""Annotations that are refused while the model is traced: rows of test_annotations."""
+"""Annotations that are refused while the model is traced: further rows of test_annotations."""
 
 import poptorch
 import torch
@@ -8,7 +8,7 @@ NAMED = poptorch.PipelinedExecution("front", "other")
 
 
 class Recorded(torch.nn.Module):
-    """A linear layer, then what `rest` does."""
+    """A linear layer, then `rest`."""
 
     def __init__(self, rest):
         super().__init__()
@@ -80,7 +80,7 @@ REFUSED = {
         "return self.rest(x)",
         "Put it into one, or use poptorch.BeginBlock",
         rf"No active Block, all the ops must belong to a Block: op 'relu' {LINE} is outside of "
-        "every poptorch.Block, behind block 'front'",
+        "every poptorch.Block, after block 'front'",
     ),
     "an op between scopes": Refusal(
         infer(Recorded(lambda x: in_block("back", 1)(x * 2))),
@@ -98,7 +98,7 @@ REFUSED = {
         "back",
         "poptorch.BeginBlock(model[number]",
         "Add the block to a stage of the execution strategy",
-        rf"Unknown Block 'back' .* that of BeginBlock\(user_id=back, .*\) of a Linear {LINE}",
+        rf"Unknown Block 'back' .* belongs to BeginBlock\(user_id=back, .*\) of a Linear {LINE}",
     ),
     "SameAsIpu without an IPU": Refusal(
         infer(Recorded(in_block("back"))),
@@ -111,14 +111,14 @@ REFUSED = {
         infer(Recorded(again_elsewhere)),
         "front",
         'with poptorch.Block("front", 1)',
-        "pass the same ipu_id, or give what runs there another user_id",
+        "pass the same ipu_id, or use another user_id there",
         rf"block 'front' began on IPU 0 {LINE} and begins again with ipu_id=1 {LINE}\.",
     ),
     "a layer's block that begins again on another IPU": Refusal(
         infer(lambda: begun([0, 1], ["front", "front"])),
         "front",
         "poptorch.BeginBlock(model[number]",
-        "pass the same ipu_id, or give what runs there another user_id",
+        "pass the same ipu_id, or use another user_id there",
         rf"block 'front' began on IPU 0 {LINE} and begins again with ipu_id=1 {LINE}\.",
     ),
     "an op behind a block in a block": Refusal(
@@ -126,7 +126,7 @@ REFUSED = {
         "inner",
         "return torch.sigmoid(x)",
         "A Block that ends within another ends both",
-        rf"No active Block.*op 'sigmoid' {LINE} is outside of every .*, behind block 'inner'",
+        rf"No active Block.*op 'sigmoid' {LINE} is outside of every .*, after block 'inner'",
     ),
     "BeginBlocks out of order": Refusal(
         infer(lambda: begun([1, 0])),

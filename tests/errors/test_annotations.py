@@ -1,4 +1,4 @@
-"""Refused annotations: each message names the block, the user's line and the cure."""
+"""The error about a refused annotation names the block, the user's line and the cure."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Messages of single calls: ops, deprecated options, repeated calls, unusual inputs."""
+"""Tests messages of single calls: ops, deprecated options, repeated calls, unusual inputs."""
 
 import poptorch
 import pytest
@@ -157,7 +157,7 @@ def test_factories_without_a_device_are_moved(capfd):
 
 
 class Penalised(torch.nn.Module):
-    """A loss and a penalty, marked as the loss or not."""
+    """Has a loss and a penalty, marked as the loss or not."""
 
     def __init__(self, marks):
         super().__init__()
@@ -173,7 +173,7 @@ class Penalised(torch.nn.Module):
 def test_arithmetic_after_the_loss_has_no_gradient(capfd, marks):
     poptorch.trainingModel(Penalised(marks)).compile(X)
     written = capfd.readouterr().err
-    assert ("and what 'add' (" in written and "makes of it has none" in written) is not marks
+    assert ("the result of 'add' (" in written and ") has none" in written) is not marks
 
 
 def test_inputs_that_are_not_as_they_should_be(log):

@@ -1,4 +1,4 @@
-"""What a wrapper says when its model is changed behind its back, and what it refuses by name."""
+"""Tests the warnings of a wrapper when its compiled model changes, and refusals by name."""
 
 import contextlib
 import json
@@ -108,7 +108,7 @@ def test_deleting_a_member_is_warned_about(log, wrap, what):
     expected = wrapped(X).shape
     DELETED[what](model)
     assert log.text.count(f"{what} was deleted after the model was wrapped") == 1
-    assert wrapped(X).shape == expected  # with what it had
+    assert wrapped(X).shape == expected  # with the previous member
 
 
 def test_deleting_anything_else_is_no_change(log):
@@ -211,12 +211,12 @@ def test_inputs_of_loops_and_branches(name):
 
 
 def test_bodies_that_give_something_else():
-    with pytest.raises(poptorch.Error, match="the body must give tensors like those it takes"):
+    with pytest.raises(poptorch.Error, match="the body must return tensors like its inputs"):
         poptorch.for_loop(2, lambda x: x[:1], [X])
     two = poptorch.inferenceModel(
         lambda x: poptorch.cond(x.sum() > 0, lambda x: x, [x], lambda x: x[:1], [x])
     )
-    with pytest.raises(poptorch.Error, match="both bodies must give the same shapes and dtypes"):
+    with pytest.raises(poptorch.Error, match="both bodies must return the same shapes and dtypes"):
         two(X)
 
 

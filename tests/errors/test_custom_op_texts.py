@@ -1,5 +1,6 @@
-"""What poptorch.custom_op refuses: attributes, uses, gradients that there are not, programs whose
-libraries nobody loaded."""
+"""Tests the refusals of poptorch.custom_op: attributes, uses, missing gradients, libraries that are
+not loaded.
+"""
 
 import sys
 
@@ -94,7 +95,7 @@ X = torch.ones(2)
         ),
         (
             lambda x: poptorch.custom_op([x], "LeakyRelu", "com.acme", 1, [x, x])[0],
-            "has 1 outputs but example_outputs has 2. Give a template for each.",
+            "has 1 outputs but example_outputs has 2. Pass a template for each.",
         ),
         (lambda x: leaky(x, alpa=1.0), "has no attribute 'alpa'. Did you mean 'alpha'?"),
         (lambda x: trial("FailsAbove", x)[0], "needs attribute 'limit', a float."),

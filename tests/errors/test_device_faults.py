@@ -1,4 +1,6 @@
-"""What a program is told of a fault of its device, and what it can read: texts, warnings."""
+"""Tests the errors and warnings about a device fault, and the state that a program can read after
+it.
+"""
 
 import gc
 import os
@@ -40,7 +42,7 @@ def training():
 
 
 def failed(steps=2, kind="IPU_RESET", point="run"):
-    """A wrapper whose device fails behind the first of its steps was copied; those weights."""
+    """Returns a wrapper whose device failed after its first step was copied, and those weights."""
     model, optimizer, wrapper = training()
     wrapper(X)
     optimizer.state_dict()
@@ -62,7 +64,7 @@ def test_the_text_of_a_fault():
     assert lines[0].startswith("In scheduling.cpp:")
     assert ": 'poplar_recoverable_runtime_error': [device] IPU 0 failed (injected: " in lines[0]
     assert lines[1:3] == ["Recovery action required: PARTITION_RESET", "Error raised in:"]
-    assert lines[3:] == ["  [0] IPU 0, which had done 0 micro-batches", "  [1] run"]
+    assert lines[3:] == ["  [0] IPU 0, which had finished 0 micro-batches", "  [1] run"]
     assert error.message == lines[0].partition("': ")[2] and "\n" not in error.message
     assert error.location == "\n".join(lines[3:])
     again = pickle.loads(pickle.dumps(error))
@@ -75,7 +77,8 @@ def test_the_host_keeps_what_was_copied_last(log, point):
     model, optimizer, wrapper, before, _ = failed(point=point)
     assert same(model, before)
     (told,) = warnings_of(log)
-    assert "The device of Model for training has failed: what it held is lost" in told
+    lost = "The device of Model for training has failed: its weights and optimiser state are lost"
+    assert lost in told
     state = optimizer.state_dict()["state"]
     assert torch.isfinite(state[0]["momentum_buffer"]).all()
     assert not wrapper.copyWeightsToHostIfNeeded()
@@ -91,7 +94,7 @@ def test_what_asks_the_device_itself_is_refused():
         lambda: wrapper(X),
     ):
         with pytest.raises(
-            poptorch.RecoverableError, match="not been attached again since this happened: IPU 0"
+            poptorch.RecoverableError, match="not been attached again since this error: IPU 0"
         ) as caught:
             ask()
         assert caught.value.recovery_action == "LINK_RESET"
@@ -211,7 +214,7 @@ def test_an_unrecoverable_fault():
         assert not hasattr(caught.value, "recovery_action")
         wrapper.detachFromDevice()
         for _ in range(2):
-            with pytest.raises(poptorch.UnrecoverableError, match="no device can be had since"):
+            with pytest.raises(poptorch.UnrecoverableError, match="no device is available since"):
                 wrapper.attachToDevice()
         assert torch.equal(other(X), -X)  # it has its device
         assert fault.struck
@@ -226,10 +229,10 @@ REFUSED = {
         "there is no point 'boil': it is one of attach, compile, run",
     ),
     "kind": (("run", "RESET"), {}, "there is no kind 'RESET': it is one of IPU_RESET, LINK_RESET"),
-    "nth": (("run",), {"nth": 0}, "the number of the occurrence is '0', which is no whole number"),
+    "nth": (("run",), {"nth": 0}, "occurrence is '0', which is not a whole number"),
     "micro-batch": (("run",), {"micro_batch": -1}, "the micro-batch is '-1'"),
     "IPU": (("run",), {"ipu": "x"}, "the IPU is 'x'"),
-    "copy": (("copy",), {"ipu": 1}, "of copy there are at most 3 parts, but here are 5"),
+    "copy": (("copy",), {"ipu": 1}, "copy has at most 3 parts, but got 5"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Dtypes that torch takes for an argument, and those that it refuses: we refuse them as well."""
+"""An argument whose dtype torch refuses is refused here too."""
 
 import poptorch
 import pytest
@@ -32,7 +32,7 @@ def test_floats_are_no_indices(call):
     text = rf"indices are whole numbers, but got f32\[.*\]\. Pass integers: .* {LINE}"
     with pytest.raises(poptorch.Error, match=text):
         poptorch.inferenceModel(call)(X, wrong)
-    with pytest.raises((RuntimeError, IndexError)):  # as torch says
+    with pytest.raises((RuntimeError, IndexError)):  # torch refuses as well
         call(X, wrong)
 
 

@@ -1,4 +1,4 @@
-"""Errors of every kind, for handlers to be tried out; the module that programs know them from."""
+"""poptorch.poptorch_core can raise an error of every kind, with which programs test handlers."""
 
 import multiprocessing
 import pickle
@@ -36,6 +36,7 @@ def test_errors_of_every_kind_can_be_asked_for(name):
     kinds["PoplarRecoverableFullReset"] = poptorch.RecoverableError
     assert type(error) is kinds.get(name, poptorch.Error)
     assert error.type == KINDS[name]
+    assert f"[test] This error of type {name} was requested" in error.message
     start = rf"In [\w.]+:\d+: '{KINDS[name]}': {re.escape(error.message)}\n"
     assert re.match(start, str(error))
     assert [line.split()[-1] for line in error.location.splitlines()] == [
@@ -81,7 +82,7 @@ def dirty():
     poptorch.trainingModel(Marks())(torch.ones(2, 3))
 
 
-# What is refused: by whom, and in which frames, innermost first.
+# Refused calls, with the expected frames, innermost first.
 REFUSED = {
     "trace": (lambda: poptorch.inferenceModel(Model())(torch.ones(2, 2)), ["trace"]),
     "trace in Python": (gradients, ["trace"]),
@@ -111,7 +112,7 @@ def test_errors_of_the_core_name_their_line_and_their_frames(case):
     assert "\n" not in error.message
     file, line = place.split(":")
     found = [path for top in SOURCES for path in (ROOT / top).rglob(file)]
-    # That of a statement is the last of its lines.
+    # The line of a statement is its last line.
     near = [path.read_text().splitlines()[int(line) - 4 : int(line)] for path in found]
     assert any(re.search("throw|raise", text) for lines in near for text in lines), near
 

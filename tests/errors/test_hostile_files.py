@@ -1,5 +1,4 @@
-"""Files of executables that somebody made up: nothing of their choice is executed, and each is
-refused with an error that names the file."""
+"""A forged file of an executable runs no code, and is refused with an error that names the file."""
 
 import json
 import pickle
@@ -86,12 +85,12 @@ def test_mutants_of_a_pickle_are_refused_or_data():
     assert 0 < ran < 600
 
 
-# Whole files, with one section exchanged.
+# Whole files, with one section replaced.
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory):
-    """A wrapper and its file."""
+    """Returns a wrapper and its file."""
     path = tmp_path_factory.mktemp("files") / "good"
     options = poptorch.Options().showCompilationProgressBar(False)
     wrapped = poptorch.inferenceModel(torch.nn.Linear(3, 3), options)
@@ -100,7 +99,7 @@ def good(tmp_path_factory):
 
 
 def exchanged(path, good, **sections):
-    """The file with other bytes in some of its sections."""
+    """Returns the file with other bytes in some of its sections."""
     wrapped, file = good
     parts = {name: file.read(name) for name in ("wrapper", "model", "tensors")} | sections
     wrapper_state(wrapped).compiled.executable.save(str(path), list(parts.items()), [], True, True)
@@ -184,9 +183,9 @@ def test_other_files_are_refused(good, tmp_path):
     (tmp_path / "pickle").write_bytes(hostile_pickles.gadget())
     for name in ("torch", "zip", "pickle"):
         assert "is not a PopTorch file" in refused(tmp_path / name)
-    assert "is no file" in refused(tmp_path)
+    assert "is not a file" in refused(tmp_path)
     text = refused(exchanged(tmp_path / "f", good, tensors=b"\xff" * 16))
-    assert "Export the model anew" in text
+    assert "Export the model again" in text
 
 
 def test_exports_are_loaded_where_torch_has_replaced_how_modules_are_restored(

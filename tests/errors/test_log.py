@@ -1,4 +1,4 @@
-"""What is logged on request, by options and by environment variables."""
+"""Tests the log that options and environment variables request."""
 
 import logging
 import os
@@ -76,7 +76,7 @@ def test_the_compiler_has_a_level_of_its_own(capfd):
 
 
 def run(program, **variables):
-    """stdout and stderr of a program in a process of its own."""
+    """Returns stdout and stderr of a program in a separate process."""
     done = zygote.run(
         [sys.executable, "-c", textwrap.dedent(program)],
         env={**os.environ, **variables},
@@ -149,10 +149,10 @@ def test_the_version_of_the_ipu_model(version):
     assert run(program, **variables)[0] == "0\n"
 
 
-# Not this project's: of the system, of Python, and of launchers.
+# Variables of the system, of Python, and of launchers.
 STANDARD = {"XDG_RUNTIME_DIR", "PYTHONPATH", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID",
             "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"}  # fmt: skip
-# What processes of one program tell each other: popdist/instance.py has their names.
+# Variables between processes of one program: popdist/instance.py has their names.
 OF_INSTANCES = {"POPDIST_COMPAT"}
 
 
@@ -164,7 +164,7 @@ def test_every_variable_is_in_the_table():
     for source in sources:
         text = source.read_text()
         read |= set(re.findall(rf'{readers}"(\w+)"', text))
-        # There is one reader of the environment, in either language.
+        # Each language has one reader of the environment.
         if source.name == "environment.cpp":
             continue
         assert "getenv(" not in text, source
@@ -201,11 +201,11 @@ def test_numbers_are_in_their_range(number, monkeypatch):
 @pytest.mark.parametrize(
     "variable, value, reason",
     [
-        ("POPTORCH_DUMP", "nopass", "names 'nopass', which is no pass"),
+        ("POPTORCH_DUMP", "nopass", "names 'nopass', which is not a pass"),
         ("POPTORCH_DUMP", "all,canonicalize", "Did you mean 'canonicalise'"),
-        ("POPTORCH_DISABLE_PASSES", "nopass", "names 'nopass', which is no pass"),
-        ("POPTORCH_DISABLE_PASSES", "place_ops", "'place_ops', which is a pass that is needed"),
-        ("POPTORCH_DISABLE_PASSES", "all", "names 'all', which is no pass"),
+        ("POPTORCH_DISABLE_PASSES", "nopass", "names 'nopass', which is not a pass"),
+        ("POPTORCH_DISABLE_PASSES", "place_ops", "'place_ops', which is a required pass"),
+        ("POPTORCH_DISABLE_PASSES", "all", "names 'all', which is not a pass"),
     ],
 )
 def test_names_of_passes_are_checked(variable, value, reason, monkeypatch):

@@ -1,4 +1,4 @@
-"""Lines of the log that programs look for: each at its level, where its event happens."""
+"""Log lines that programs search for appear at their level, when their event happens."""
 
 import logging
 import re

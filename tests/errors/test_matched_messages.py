@@ -1,4 +1,4 @@
-"""Messages about options, devices, optimisers, random state and inspection: class and text."""
+"""Tests class and text of messages: options, devices, optimisers, random state, inspection."""
 
 import sys
 

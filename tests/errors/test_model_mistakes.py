@@ -1,4 +1,4 @@
-"""Mistakes that users make, and what they are told."""
+"""Tests the messages about frequent mistakes in models and programs."""
 
 import collections
 import pickle
@@ -64,7 +64,7 @@ class Holder:
 
 
 def returning(make):
-    """A call of a model that returns what is made of a traced tensor."""
+    """Returns a call of a model that returns a function of a traced tensor."""
     return lambda: poptorch.inferenceModel(lambda x: make(x + 1))(X)
 
 
@@ -75,7 +75,7 @@ def call_with_other_number():
 
 
 class Trained(Model):
-    """Trains by the loss that is made of its result and a target."""
+    """Trains by a loss of its result and a target."""
 
     def __init__(self, loss):
         super().__init__()
@@ -107,6 +107,11 @@ MISTAKES = {
     "numpy scalar": (lambda: inference(np.float32(1)), poptorch.Error, r"x is a numpy.float32"),
     "meta": (lambda: inference(X.to("meta")), poptorch.Error, r"x is a tensor of device meta"),
     "sparse": (lambda: inference(X.to_sparse()), poptorch.Error, r"torch.sparse_coo.*\.to_dense"),
+    "lazy layer": (
+        lambda: poptorch.inferenceModel(torch.nn.LazyLinear(3))(X),
+        poptorch.Error,
+        r"\[model\] weight has no shape yet",
+    ),
     "optimiser of another model": (
         lambda: training(of_another_model),
         poptorch.Error,
@@ -196,7 +201,7 @@ MISTAKES = {
     "generator of tensors": (
         returning(lambda y: (y + i for i in range(2))),
         poptorch.Error,
-        f"{RETURNED} generator, whose elements are made as somebody asks for them",
+        f"{RETURNED} generator, whose elements are computed lazily",
     ),
     "map of tensors": (
         returning(lambda y: map(torch.neg, [y, y])),

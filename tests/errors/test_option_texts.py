@@ -1,5 +1,7 @@
-"""Option texts of any content: taken or refused with the line, and never executed. What fuzzes them
-is tests/fuzz/fuzz_options.py; here it is fed its corpus and mutants of it."""
+"""Option texts of any content are accepted or refused with their line, and never executed.
+
+tests/fuzz/fuzz_options.py fuzzes them; here its corpus and mutants of it run.
+"""
 
 import importlib.util
 from pathlib import Path

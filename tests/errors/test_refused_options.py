@@ -1,4 +1,4 @@
-"""Values of options that are refused: by setters, by assignment, in files and in JSON."""
+"""Invalid values of options are refused by setters, by assignment, in files and in JSON."""
 
 import math
 import os
@@ -42,7 +42,7 @@ def test_assignment_refuses_nonsense(kind, name):
             assert name in str(error) and "<locals>" not in str(error)
             assert value_of(options, name) == before
         else:
-            # What a text or a collection of anything may be.
+            # These attributes take any text or collection.
             free = ("log_dir", "cache_path", "profile_dir", "options", "ipuof_configs")
             assert name in free, f"{name} takes {value!r}"
 
@@ -227,7 +227,7 @@ def test_a_file_is_taken_at_once(tmp_path):
     torch.manual_seed(9)
     assert torch.rand(1) == drawn
     assert options.Training.gradient_accumulation == 3 and options.model_name == "m"
-    options.deviceIterations(2)  # it is no draft any more
+    options.deviceIterations(2)  # it is not a draft any more
     assert options.device_iterations == 2
 
 
@@ -243,7 +243,7 @@ WRONG_JSON = [
     ("3", "not a int"),
     ("{", "Expecting property name"),
     ('{"deviceIterations": 0}', "positive integer"),
-    ('{"deviceIterations": 2, "deviceIterations": 3}', "deviceIterations is there twice"),
+    ('{"deviceIterations": 2, "deviceIterations": 3}', "deviceIterations appears twice"),
     ('{"deviceIterations": [1, 2]}', "too many positional arguments"),
     ('{"Training": 2}', "there is no option Training"),
     ('{"Training.deviceIterations.x": 2}', "there is no option"),

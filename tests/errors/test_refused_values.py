@@ -1,5 +1,6 @@
-"""Values that a program cannot take: class targets, indices, numbers of 64 bits. Each error names
-the value, and the user's line."""
+"""Values out of range (class targets, indices, 64-bit numbers) raise an error with the value and
+the user's line.
+"""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What a model uses and we do not have is told at once, with places and counts."""
+"""One error lists all unsupported ops of a model, with places and counts."""
 
 import re
 
@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 HERE = r"\S*test_unsupported_ops\.py:\d+"
-BEHIND = r"The trace ended there: ops behind it were not looked at."
+BEHIND = r"The trace ended there: later ops were not examined."
 LISTED = r"Unsupported ops found in compiled model: \[aten::hash_tensor, aten::_to_sparse\]\."
 
 

@@ -1,5 +1,7 @@
-"""Texts and names of any characters end in poptorch errors, which say where; none in Python's
-codecs, in pybind11 or in the process."""
+"""Texts and names with unusual characters cause poptorch errors that name the place.
+
+They cause no error of Python's codecs or of pybind11, and do not end the process.
+"""
 
 import re
 import subprocess
@@ -125,7 +127,7 @@ def test_graphs_of_any_name_print_and_parse_back():
     assert _core.parse(module.text()).equals(module)
 
 
-# In a process of its own: once, each of these ended it.
+# In a separate process: each of these once ended the process.
 FATAL = {
     "layer_norm of a scalar": """graph @main(%x: f32[]) -> () {
   %y, %mean, %inv_std = layer_norm(%x) : f32[], f32[], f32[]

@@ -1,4 +1,4 @@
-"""Every message that a misuse of the wrapper gives: its class, its text, the user's line."""
+"""Tests every message about misuse of the wrapper: its class, its text, the user's line."""
 
 import os
 import re
@@ -224,7 +224,7 @@ def test_the_attributes_of_errors():
 
 
 def import_poptorch(tmp_path, *, before):
-    """stderr of a process that imports poptorch after running `before`."""
+    """Returns stderr of a process that imports poptorch after running `before`."""
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(before) + "\nimport poptorch\n")
     done = subprocess.run(
@@ -288,7 +288,7 @@ def test_a_bad_log_level(tmp_path):
 
 
 def test_a_source_whose_path_is_no_text(tmp_path):
-    """Lines are told of files in folders with names in other encodings, too."""
+    """Messages name lines in folders whose names are in other encodings, too."""
     folder = os.fsencode(tmp_path) + b"/caf\xe9"
     os.mkdir(folder)
     program = """

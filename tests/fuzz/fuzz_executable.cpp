@@ -27,7 +27,7 @@ void read_state(std::string_view bytes) {
   for (const storage::TensorPlace& place : storage::read_safetensors(bytes, "fuzz")) {
     require(!place.type.bytes() ||
                 place.offset + static_cast<size_t>(place.type.bytes()) <= bytes.size(),
-            "a tensor ends behind all of it");
+            "a tensor ends after the end of the data");
     for (int64_t i = 0; i < place.type.bytes(); ++i) {
       sum += static_cast<unsigned char>(bytes[place.offset + static_cast<size_t>(i)]);
     }
@@ -72,7 +72,7 @@ Reached fuzz_executable(std::string_view bytes) {
 
 namespace {
 
-// What libFuzzer cuts and pastes is a container no more: the table of what was one is made anew.
+// After libFuzzer's cuts a file is no longer a container, so its table is written again.
 struct Part {
   std::string name, bytes;
 };

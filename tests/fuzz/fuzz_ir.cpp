@@ -27,7 +27,7 @@ void require(bool law, const std::string& text) {
   if (!law) throw std::logic_error("broken law: " + text);
 }
 
-// What the text says of its execution, or else what its hash picks.
+// Uses the execution that the text describes, or else one that its hash picks.
 void choose_execution(ir::Module& module, std::string_view text) {
   ir::Execution& execution = module.execution();
   if (text.find("execution") != std::string_view::npos) return;

@@ -2,9 +2,10 @@
 
     python tests/fuzz/fuzz_options.py --runs 20000 [--seed 0] [CORPUS]
 
-With atheris installed it is libFuzzer's, guided by the coverage of the reader; else texts are
-changed at random from the seed. A text is applied or refused, never executed: what an audit hook of
-the interpreter sees of it ends the fuzzer, and so does an exception that is not ours.
+With atheris installed it uses libFuzzer, guided by the coverage of the reader. Without it, texts
+are mutated at random from the seed. A text is applied or refused, never executed. The fuzzer fails
+if an audit hook of the interpreter notices an execution, or if an exception is not one of this
+project.
 """
 
 import argparse
@@ -30,17 +31,17 @@ PIECES = [
     *("*[1]", "**{'a': 1}", "x=1", "x:=1", "1 if 1 else 2", "(yield)", "\udcff", "((" * 200),
     *('{"outputMode": ["OutputMode.All"]}', "null", "true", '"Training"', "-" * 3000),
 ]
-# What reading a text may not do. `compile` makes a syntax tree and nothing else.
+# Events that reading a text may not cause. `compile` makes a syntax tree and nothing else.
 FORBIDDEN = ("exec", "os.", "subprocess.", "socket.", "ctypes.", "shutil.", "import", "marshal.")
 ALLOWED = ("os.putenv", "os.listdir", "os.scandir")
 
 
 class Watch:
-    """What this thread does while `on`, apart from what the collector of garbage ends."""
+    """Records events of this thread while `on`, except those of the garbage collector."""
 
     def __init__(self):
         self.on = False
-        self.seen = ""  # what no text may do
+        self.seen = ""  # events that no text may cause
         self._thread = threading.get_ident()
         sys.addaudithook(self._see)
 
@@ -72,7 +73,7 @@ _file = tempfile.NamedTemporaryFile(prefix="options-", dir=_memory)
 
 
 def is_ours(error: Exception) -> bool:
-    """Whether a setter or the reader refuses, in its own words."""
+    """Returns whether the error is a refusal by a setter or the reader."""
     if isinstance(error, poptorch.Error):
         return True
     place = traceback.extract_tb(error.__traceback__)[-1].filename
@@ -80,15 +81,15 @@ def is_ours(error: Exception) -> bool:
 
 
 def apply(data: bytes) -> bool:
-    """Whether the text was taken. Raises what is no refusal of ours."""
+    """Returns whether the text was accepted. Raises errors that are not refusals."""
     global WATCH
     options = poptorch.Options()
-    if WATCH is None:  # what is imported late
+    if WATCH is None:  # late imports
         options.loadFromFile(os.devnull)
         for text in sorted(CORPUS.glob("*.txt")):
             try:
                 options.clone().loadFromFile(text)
-            except Exception:  # only for what it imports
+            except Exception:  # only for its imports
                 pass
         WATCH = Watch()
     is_json = data.lstrip().startswith((b"{", b"["))
@@ -128,7 +129,7 @@ def seeds(folder: Path) -> list[bytes]:
 
 
 def fuzz_at_random(folder: Path, runs: int, seed: int) -> tuple[int, int]:
-    """How many texts were taken, and refused."""
+    """Returns how many texts were accepted, and refused."""
     numbers = random.Random(seed)
     texts = seeds(folder)
     taken = sum(apply(mutated(numbers.choice(texts), numbers)) for _ in range(runs))

@@ -136,7 +136,7 @@ class Mutation {
     return list[below(N)];
   }
 
-  // A piece that is no space, from a random place on.
+  // Returns the first piece after a random place that is not a space.
   size_t pick(bool number) {
     const size_t start = below(pieces_.size());
     for (size_t i = 0; i < pieces_.size(); ++i) {

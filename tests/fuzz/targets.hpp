@@ -1,5 +1,5 @@
-// What is fuzzed, and how texts are changed. libFuzzer calls these through main.cpp; the unit tests
-// feed them the corpus and mutants of every golden text.
+// The fuzzed functions, and the mutations of texts. libFuzzer calls these through main.cpp; the
+// unit tests feed them the corpus and mutants of every golden text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""CMake projects of C++ programs against the installed package."""
+"""Builds CMake projects of C++ programs against the installed package."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ from load_tool import ROOT
 
 # Without it, no file that has a precompiled header is found in ccache.
 SLOPPINESS = "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
-# The nightly sets it: the default compiler then compiles each program by itself, as a user's build
+# The nightly sets it: the default compiler then compiles each program separately, as a user's build
 # does. Otherwise the programs share a precompiled header, and clang, if installed, compiles them in
 # a third of the CPU time.
 AS_USERS_DO = "POPTORCH_CPP_AS_USERS_DO"
 
 
 def run(*command):
-    """What the command prints; its failure is the test's."""
+    """Returns the output of the command; if it fails, the test fails."""
     done = zygote.run([str(part) for part in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -28,12 +28,12 @@ def run(*command):
 def build_against_installed_package(source, folder, *more):
     """Builds a project in a folder, with `more` as further arguments of CMake.
 
-    It skips the test if the package is not installed.
+    Skips the test if the package is not installed.
     """
     prefix = Path(poptorch_core.cmake_prefix_path)
     if not (prefix / "share/cmake/poptorch").exists():
         pytest.skip("the built tree is in use, not the installed package")
-    # ccache keys by contents, those of the installed package among them.
+    # ccache keys depend on contents, also on those of the installed package.
     ccache = shutil.which("ccache")
     options = {
         "PREFIX_PATH": prefix,
@@ -47,7 +47,8 @@ def build_against_installed_package(source, folder, *more):
 
 @pytest.fixture(scope="session")
 def cpp_programs():
-    """The folder with the programs of tests/cpp in `tests` and those of examples/cpp in `examples`.
+    """Builds the programs of tests/cpp in the folder `tests`, and those of examples/cpp in
+    `examples`.
 
     Every run uses the same folder: the path of a precompiled header is part of its key in ccache.
     """
@@ -60,7 +61,7 @@ def cpp_programs():
 
 
 def _compiler():
-    """The arguments of CMake that choose the compiler and whether headers are shared."""
+    """Returns the arguments of CMake that choose the compiler and whether headers are shared."""
     if os.environ.get(AS_USERS_DO):
         return ["-DSHARE_HEADERS=OFF"]
     clang = shutil.which("clang++-16")

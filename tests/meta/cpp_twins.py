@@ -1,4 +1,4 @@
-"""The networks of examples/cpp in Python: same weights, options and steps, by program."""
+"""The networks of examples/cpp in Python, by program: same weights, options and steps."""
 
 import poptorch
 import torch
@@ -109,12 +109,12 @@ PROGRAMS = {"pipelined": pipelined, "phased": phased, "replicated": replicated}
 
 
 def tensors(network):
-    """Parameters and buffers, by path."""
+    """Returns parameters and buffers, by path."""
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
 def trained(model, network, inputs, steps=4):
-    """What the C++ programs write, and the traced form."""
+    """Returns the results that the C++ programs write, and the traced form."""
     end = {}
     for step in range(steps):
         end[f"loss{step}"] = model(*inputs.values())[1]

@@ -1,9 +1,11 @@
-"""The programs of tools/ as modules."""
+"""Loads the programs of tools/ as modules."""
 
 import importlib.util
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))  # tools import one another
 
 
 def load_tool(name):

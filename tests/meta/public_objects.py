@@ -1,4 +1,4 @@
-"""What the packages offer, by name: modules, what stands in them, and the members of classes."""
+"""Lists the public objects of the packages by name: modules, their contents, members of classes."""
 
 import importlib
 import inspect
@@ -19,7 +19,7 @@ def modules():
 
 @cache
 def objects():
-    """Of each last part of a name, the paths that end with it and what is there."""
+    """Returns for each last part of a name the paths that end with it and their objects."""
     found = {}
 
     def add(path, value):
@@ -41,12 +41,12 @@ def is_ours(value):
 
 
 def called(name):
-    """What stands at `name`, a whole path or the end of one, of our functions and classes."""
+    """Yields functions and classes of these packages at `name`, a whole path or the end of one."""
     return (value for value in present(name) if is_ours(value) and callable(value))
 
 
 def present(name):
-    """What stands at `name`."""
+    """Yields the objects at `name`."""
     for path, value in objects().get(name.rsplit(".", 1)[-1], {}).items():
         if f".{path}".endswith(f".{name}"):
             yield value

@@ -1,4 +1,4 @@
-"""The public surface: names, arguments and their defaults, as PopTorch's documentation has them."""
+"""The public names, arguments and defaults are those of PopTorch's documentation."""
 
 import inspect
 
@@ -6,6 +6,8 @@ import poptorch
 import poptorch.testing
 import pytest
 import torch
+from popxl import replica_grouping
+from popxl.ops import collectives
 
 NAMES = """
     Error RecoverableError UnrecoverableError PoplarExecutor DataLoader AsynchronousDataAccessor
@@ -198,3 +200,19 @@ def test_attributes_of_an_optimiser(kind, values):
 )
 def test_enumerations(name, values):
     assert {member.name: member.value for member in getattr(poptorch, name)} == values
+
+
+@pytest.mark.parametrize(
+    ("ours", "popart"),
+    [
+        (poptorch.CommGroupType, collectives.CommGroupType),
+        (poptorch.VariableRetrievalMode, replica_grouping.VariableRetrievalMode),
+    ],
+)
+def test_enumerations_of_both_front_ends_have_the_same_numbers(ours, popart):
+    """Each API has names that the other lacks, so there are two classes."""
+    shared = ours.__members__.keys() & popart.__members__.keys()
+    assert len(shared) >= 2
+    assert {name: ours[name].value for name in shared} == {
+        name: popart[name].value for name in shared
+    }

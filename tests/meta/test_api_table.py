@@ -1,7 +1,7 @@
-"""Every name, signature and enumeration of the public interface, against what we have.
+"""Compares every name, signature and enumeration of PopTorch's public interface with this package.
 
-api_table.txt is made by tools/api_table.py. api_reasons.txt has its rows that are no signature of
-ours, each behind the reason why: a reason of a row that holds is refused.
+tools/api_table.py makes api_table.txt. api_reasons.txt lists the rows that differ from this
+package, each after the reason. A reason for a row that does not differ is an error.
 """
 
 import ast
@@ -22,7 +22,7 @@ UNKNOWN = object()
 
 
 def reasons():
-    """Of each excepted row, the heading that it stands under."""
+    """Returns each excepted row with the heading above it."""
     found, heading = {}, None
     for line in (HERE / "api_reasons.txt").read_text().splitlines():
         if line.startswith("# "):
@@ -40,11 +40,11 @@ def value_of(node):
         value = ast.literal_eval(node)
         return UNKNOWN if value is ... else value
     except ValueError:
-        return UNKNOWN  # an expression: that there is a default is all that is compared
+        return UNKNOWN  # an expression: only the presence of a default is compared
 
 
 def wanted(text):
-    """Names and defaults of `(a, b=1, *c)`; a name with stars keeps them."""
+    """Returns names and defaults of `(a, b=1, *c)`; a name with stars keeps them."""
     given = ast.parse(f"def f{text}: pass").body[0].args
     positional = given.posonlyargs + given.args
     defaults = [inspect.Parameter.empty] * (len(positional) - len(given.defaults))

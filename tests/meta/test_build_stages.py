@@ -1,4 +1,4 @@
-"""The build reports a line for each stage, and remembers what passed under the sanitizers."""
+"""The build prints a line for each stage, and records which sources passed the sanitizers."""
 
 import io
 import sys
@@ -15,7 +15,7 @@ def stage(monkeypatch, tmp_path):
 
 
 def run(stage, program, show=False):
-    """The exit status and what is printed."""
+    """Returns the exit status and the output."""
     out = io.TextIOWrapper(io.BytesIO())
     status = stage.run("build", [sys.executable, "-c", program], show, out)
     out.seek(0)
@@ -56,7 +56,7 @@ def test_the_table_has_the_time_of_every_stage(stage):
 
 @pytest.fixture
 def inputs(monkeypatch, tmp_path):
-    """The tool for a folder with one C++ file, which git knows."""
+    """Returns the tool for a folder with one C++ file, which git knows."""
     tool = load_tool("cpp_inputs")
     (tmp_path / "poptorch_cpp").mkdir()
     (tmp_path / "poptorch_cpp/a.cpp").write_text("int a;")

@@ -1,4 +1,4 @@
-"""The native core from Python: text, running on NumPy arrays, errors, the same bytes twice."""
+"""Tests the native core from Python: text, runs on NumPy arrays, errors, reproducible output."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def training_lines(device_iterations=1, gradient_accumulation=1):
 
 
 def steps_by_hand(w, x, t, device_iterations, gradient_accumulation):
-    """The losses of the micro-batches and the weight after them, in float64."""
+    """Returns the losses of the micro-batches and the weight after them, in float64."""
     losses = []
     batches = iter(zip(x.reshape(-1, 4, 2), t.reshape(-1, 4, 3), strict=True))
     for _ in range(device_iterations):
@@ -159,7 +159,7 @@ def test_rounds_of_repeats_draw_new_numbers():
     executable = _core.compile(_core.parse(REPEATS))
     x = np.zeros(8, np.float32)
     draws = [*executable.run([x]), *executable.run([x])]
-    # Two rounds in each of the last two, in each of two runs.
+    # The last two draws have two rounds each, in each of two runs.
     assert len({tuple(draw) for draw in draws}) == 8
     again = _core.compile(_core.parse(REPEATS))
     np.testing.assert_array_equal(again.run([x])[0], draws[0])

@@ -1,4 +1,6 @@
-"""The C++ API offers what Python offers, by the same names, and says the same to the compiler."""
+"""The C++ API offers the features of Python under the same names, and passes the same options to
+the compiler.
+"""
 
 import inspect
 import re
@@ -25,20 +27,20 @@ def header(name):
 
 
 def told_otherwise():
-    """Names in the first column of the document's table of what is not in C++."""
+    """Returns names in the first column of the document's table of features that C++ lacks."""
     rows = re.findall(r"^\| (.*?) \|", DOCUMENT.partition("## Not in C++")[2], re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
 
 
 def plain(name):
-    """Of a setter: setWeightLocation and weightLocation are one."""
+    """Normalises a setter's name: setWeightLocation and weightLocation are the same."""
     return name.removeprefix("set").lower()
 
 
 def test_every_setter_that_takes_effect_has_its_counterpart():
     declared = {plain(name) for name in re.findall(r"(\w+)\(", header("options"))}
     groups = [*groups_of(poptorch.Options()).values(), poptorch.TensorLocationSettings()]
-    # What the compiler's table sets just so, C++ sets by its name there.
+    # C++ sets options of the compiler's table that need no conversion by name.
     by_name = {option.setter.partition("(")[0].rpartition(".")[2] for option in TABLE}
     rows = {row.name for group in groups for row in group.ROWS if row.effect in (COMPILE, RUN)}
     assert len(rows) > 35
@@ -91,7 +93,7 @@ def test_every_strategy_has_its_counterpart():
 
 
 def names_of(enumeration):
-    """Its names in the headers of C++."""
+    """Returns its names in the C++ headers."""
     text = header("strategies") + header("options") + header("ops")
     words = re.search(rf"enum class {enumeration} \{{(.*?)\}}", text, re.DOTALL)[1]
     return [word.strip() for word in words.split(",")]
@@ -296,7 +298,7 @@ def sharded(o):
     o.setExecutionStrategy(poptorch.ShardedExecution("a", poptorch.Stage("b").ipu(1)))
 
 
-# As in tests/cpp/execution_lines.cpp.
+# This must equal tests/cpp/execution_lines.cpp.
 OPTIONS = {
     "plain": lambda o: o,
     **{

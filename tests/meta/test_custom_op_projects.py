@@ -1,4 +1,4 @@
-"""examples/custom_ops is built with the installed package, and its program trains with it."""
+"""examples/custom_ops builds against the installed package, and its program trains with it."""
 
 import sys
 

@@ -1,4 +1,8 @@
-"""Every Python block of README and docs runs; blocks of a page share their names."""
+"""Every Python block of README and docs runs, generated pages are up to date, and named files
+exist.
+
+Blocks of a page share their names.
+"""
 
 import re
 import sys
@@ -32,6 +36,12 @@ def test_figures_of_reports_are_those_of_the_rows():
     assert done.returncode == 0, "run python tools/write_report_figures.py"
 
 
+def test_the_page_of_tests_is_that_of_their_docstrings():
+    script = ROOT / "tools/write_tests_page.py"
+    done = zygote.run([sys.executable, script, "--check"], check=False)
+    assert done.returncode == 0, "run python tools/write_tests_page.py"
+
+
 OURS = "poptorch_cpp python tests examples docs tools benchmarks cmake .ci".split()
 FILE = re.compile(r"`([\w-][\w.-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:cpp|hpp|py|md|ir|json))`")
 NOT_OURS = re.compile(r"dnnl\.hpp|build/.*|(report|trace)\.json")
@@ -39,7 +49,7 @@ NOT_OURS = re.compile(r"dnnl\.hpp|build/.*|(report|trace)\.json")
 
 @pytest.fixture(scope="module")
 def paths():
-    """Every file and folder of ours, and each end of its path."""
+    """Every file and folder of the project, and each end of its path."""
     found = set()
     for folder in OURS:
         for path in [ROOT / folder, *(ROOT / folder).rglob("*")]:

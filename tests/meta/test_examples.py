@@ -9,7 +9,7 @@ import pytest
 import torch
 from cpp_projects import run
 
-# The first test of a C++ program compiles all of them: minutes if ccache has nothing.
+# The first test of a C++ program compiles all of them: minutes if ccache is empty.
 pytestmark = pytest.mark.timeout(900)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -50,7 +50,7 @@ def test_loop_with_schedule_and_checkpoints():
 @pytest.mark.shared
 def test_loop_that_recovers_from_a_fault():
     output = run(sys.executable, EXAMPLES / "python/recovering.py")
-    assert "recovery action: LINK_RESET" in output and "goes on from step 5" in output
+    assert "recovery action: LINK_RESET" in output and "continues from step 5" in output
     assert output.rstrip().endswith("failures: 1; bit-identical: True")
 
 
@@ -107,7 +107,7 @@ def test_cpp_digits(cpp_examples):
 @pytest.mark.shared
 @pytest.mark.parametrize("name", cpp_twins.PROGRAMS)
 def test_cpp_trains_with_the_bits_of_python(name, cpp_examples, tmp_path):
-    """And with the same description of the execution, its first lines in every form."""
+    """Also compares the description of the execution, the first lines in every form."""
     network, model, inputs = cpp_twins.PROGRAMS[name]()
     torch.save({**cpp_twins.tensors(network), **inputs}, tmp_path / "start.pt")
     run(cpp_examples / name, tmp_path)

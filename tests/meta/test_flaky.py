@@ -1,4 +1,4 @@
-"""tests/flaky.py finds a test that fails now and then, and says so."""
+"""tests/flaky.py finds and reports a test that fails sometimes."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ sys.exit({failures})
 @pytest.mark.shared
 @pytest.mark.parametrize("failures, status", [(0, 0), (1, 1)])
 def test_a_failure_of_the_core_is_in_the_table(failures, status, tmp_path, monkeypatch, capsys):
-    """With a program that plays the unit tests."""
+    """Runs with a program that plays the unit tests."""
     tests = [RESULTS | ({"failures": []} if failures else {})]
     results = json.dumps({"testsuites": [{"name": "Remote", "testsuite": tests}]})
     program = tmp_path / "unit_tests"

@@ -1,4 +1,4 @@
-"""Names beneath the public surface that programs for PopTorch reach for, and what they do."""
+"""Tests private names of PopTorch that programs use, and their effects."""
 
 import copy
 import importlib
@@ -310,7 +310,8 @@ def test_public_names_are_pickled_by_that_path(name):
 
 
 def test_pickles_of_version_3_4_load():
-    """Options with a strategy, a module with a hook that begins a block, and an enumeration."""
+    """Returns options with a strategy, a module with a hook that begins a block, and an
+    enumeration."""
     path = Path(__file__).parent / "pickles/version_3_4.pickle"
     assert b"poptorch._impl.option_groups" in path.read_bytes()
     options, module, mode = pickle.loads(path.read_bytes())

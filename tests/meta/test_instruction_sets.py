@@ -1,4 +1,6 @@
-"""Kernels of an instruction set stay apart: the host chooses among them when a program starts."""
+"""Only the kernels of an instruction set contain its instructions; the host selects kernels when a
+program starts.
+"""
 
 import re
 import subprocess
@@ -6,19 +8,19 @@ import subprocess
 import pytest
 from load_tool import ROOT
 
-# The libraries in build folders, because an installed one has no names of functions.
+# Libraries in build folders, because an installed one has no names of functions.
 LIBRARIES = sorted(ROOT.glob("build*/python/poptorch_core/lib/libpoptorch_core.so"))
 SETS = ("SSE4", "AVX2", "AVX512", "NEON")
 # GCC's clones of a function are local to the object that calls them.
 CLONE = re.compile(r"\.(isra|part|constprop|cold)\b")
-# Registers that AVX-512 adds, and masks. Where they stand, the function is of that set.
+# Registers that AVX-512 adds, and masks. A function that uses them belongs to that set.
 AVX512 = re.compile(r"%zmm|%k[0-7]\b|%[xy]mm(1[6-9]|2\d|3[01])\b")
 # Every instruction of AVX and later begins with v; few others do.
 AVX2 = re.compile(r"\tv(?!err|erw|mcall|mlaunch|mresume)")
 
 
 def functions_with(pattern, library):
-    """The mangled names of a library's functions with an instruction that matches, but clones."""
+    """Returns mangled names of a library's functions with a matching instruction, except clones."""
     command = ["objdump", "-d", "--no-show-raw-insn", library]
     found, name = set(), ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -32,7 +34,7 @@ def functions_with(pattern, library):
 
 
 def sets_of(library):
-    """The instruction sets that a library was built with, by the names of its functions."""
+    """Returns the instruction sets that a library was built with, by the names of its functions."""
     names = subprocess.run(
         ["nm", "--defined-only", "--format=just-symbols", library],
         capture_output=True,

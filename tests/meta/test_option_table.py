@@ -1,4 +1,6 @@
-"""The compiler's options and poptorch's: one says each, and a row is all that a new one takes."""
+"""Each option of the compiler is set by one row of poptorch's options, and a new option needs one
+row alone.
+"""
 
 import inspect
 from types import SimpleNamespace
@@ -10,16 +12,16 @@ from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import OptionGroup, groups_of
 from poptorch_core import _core
 
-# What no option of poptorch's sets: what is wrapped, the outputs that it has, the machine and
-# POPTORCH_NUM_THREADS do.
+# Options that poptorch's options do not set: the wrapped model, its outputs, the machine and
+# POPTORCH_NUM_THREADS set them.
 OF_THE_MODEL = {"device", "threads", "late_memory_check"}
-# What processes and the launcher say: _impl/devices/processes.py.
+# Options that processes and the launcher set: _impl/devices/processes.py.
 OF_THE_MACHINE = {"link_domain", "sharding_replicas", "offline"}
 TABLE = _core.option_table()
 
 
 def said_names():
-    """What rows say, of all groups: names of options, and heads of lines."""
+    """Yields the names of options and heads of lines that rows of all groups set."""
     options = poptorch.Options()
     for group in [*groups_of(options).values(), poptorch.TensorLocationSettings()]:
         for row in group.ROWS:
@@ -65,7 +67,7 @@ def test_setters_of_the_table_are_options():
 
 
 def option(name, type_, default, **more):
-    """A row as the table gives it."""
+    """Returns a row in the table's format."""
     base = {"keyword": "execution", "least": None, "most": None, "words": [], "doc": "What."}
     base |= {"even": False, "allowed": "what it takes"}
     row = {"name": name, "type": type_, "default": default, "setter": f"Toy.{name}X(given)", **base}
@@ -99,7 +101,7 @@ def test_a_row_of_the_compilers_table_is_a_whole_option(row, good, bad, text):
     assert "What." in setter.__doc__
 
 
-# Programs give arguments by name. `=`: there is a default; none: no argument.
+# Programs pass these arguments by name. `=`: there is a default; none: no argument.
 ARGUMENTS = {
     "": """
         deviceIterations(device_iterations) replicationFactor(replication_factor)

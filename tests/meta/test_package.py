@@ -1,4 +1,6 @@
-"""What the package says of itself, its license and types; and what its programs do not import."""
+"""Tests the package's versions, license, types and exported symbols, and that programs import no
+more than they need.
+"""
 
 import re
 import subprocess
@@ -80,6 +82,6 @@ assert "torch._dynamo" not in sys.modules
 
 @pytest.mark.shared
 def test_a_program_that_trains_does_not_import_torchs_compiler():
-    """Which takes longer than all the rest of a start."""
+    """This import takes longer than all other imports together."""
     done = subprocess.run([sys.executable, "-c", TRAINS], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

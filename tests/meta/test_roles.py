@@ -1,5 +1,7 @@
-"""Kinds of ops are told by what their rows say (`ir::Role` and the facts beside it), not by lists
-of names: C++ that compares an op's name with a literal is about that op, and is listed here."""
+"""C++ code distinguishes ops by their properties (`ir::Role` and others), not by lists of names.
+
+A comparison of an op's name with a literal must concern that op alone, and is listed here.
+"""
 
 import re
 
@@ -8,7 +10,8 @@ from load_tool import ROOT
 from poptorch_core import _core
 
 SOURCES = ROOT / "poptorch_cpp"
-# File → the ops that it rewrites or runs. Who asks whether an op is one of several takes a role.
+# File → the ops that it rewrites or runs. Code that asks whether an op is one of several uses a
+# role.
 ABOUT = {
     "emulator/bound/collective_spec.cpp": {
         "all_gather",
@@ -21,19 +24,19 @@ ABOUT = {
     "transforms/canonicalise.cpp": {"slice"},
 }
 OPS = set(_core.op_names())
-# Ops whose names are words of options and attributes as well: of these only comparisons with what
+# Ops whose names are also words of options and attributes: only comparisons with an expression that
 # looks like the name of an op count.
 WORDS = {
     "add", "all", "constant", "custom", "floor", "max", "mean", "min", "mul", "prod", "sum", "tanh",
     "trunc", "variable",
 }  # fmt: skip
-# Where rows are: kernels and torch's ops are found by name, and a row may serve several.
+# Places of rows: kernels and torch's ops are found by name, and a row may serve several.
 TABLES = ("emulator/kernels/", "frontends/torch/aten/", "ops/", "reference/")
 
 OPERAND = r"[\w.:>()\[\]*-]+"
 LITERAL = r'(?:[\w:]+[({]\s*)*"(\w+)"\w*[)}]*'
 COMPARISONS = re.compile(rf"({OPERAND})\s*[!=]=\s*{LITERAL}|{LITERAL}\s*[!=]=\s*({OPERAND})")
-# Names held by a constant, or looked up in a set.
+# Names in a constant, or looked up in a set.
 CONSTANTS = re.compile(rf"({OPERAND})\s*[!=]=\s*k[A-Z]\w*\b|\bk[A-Z]\w*\s*[!=]=\s*({OPERAND})")
 LOOKUPS = re.compile(rf"\.(?:count|contains)\s*\(\s*({OPERAND})\)")
 # `->is(anything)`, and parts of names.
@@ -49,7 +52,7 @@ def is_op_name(expression):
 
 
 def op_names_in(text, lists=True):
-    """The ops, or parts of their names, that C++ compares names with; "?" for no literal."""
+    """Returns the ops, or parts of names, that C++ compares names with; "?" if not a literal."""
     text = re.sub(r"//.*", "", text)
     found = [match[1] or "?" for match in CALLS.finditer(text)]
     for match in COMPARISONS.finditer(text):
@@ -79,7 +82,7 @@ def test_ops_are_told_apart_by_their_rows():
         names = op_names_in(file.read_text(), lists=not name.startswith(TABLES))
         if names:
             found[name] = names
-    assert found == ABOUT  # what is not compared any more does not stand in the table either
+    assert found == ABOUT  # an unused entry of the table is an error, too
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""examples/cpp/serve: an exported network in a program that has neither torch nor Python."""
+"""examples/cpp/serve runs an exported network in a program without torch and Python."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The share of a run, and what is in it."""
+"""Tests which tests a share of a run contains."""
 
 import collections
 import types
@@ -8,7 +8,7 @@ import shares
 
 
 class Item:
-    """A case of a test, as pytest has it."""
+    """A case of a test, as pytest presents it."""
 
     def __init__(self, test, case, marker="shared", world=None):
         self.nodeid, self.marker = f"tests/a/test_{test}.py::test_it[{case}]", marker
@@ -23,7 +23,7 @@ def test_the_shares_have_every_marked_case_once():
     runs, left = zip(*(shares.split(marked, share) for share in range(shares.SHARES)), strict=True)
     assert collections.Counter(item for run in runs for item in run) == dict.fromkeys(marked, 1)
     assert all({*run} | {*rest} == {*marked} for run, rest in zip(runs, left, strict=True))
-    for run in runs:  # of every test as many as of the others
+    for run in runs:  # the same number of cases of every test
         assert set(collections.Counter(i.nodeid.partition("[")[0] for i in run).values()) <= {3, 4}
 
 

@@ -1,5 +1,6 @@
-"""Habits of the Python sources: no module reaches into another's objects, and none imports itself,
-through others, at any time."""
+"""Tests rules of the Python sources: no access to another object's private names, no circular
+imports.
+"""
 
 import ast
 from pathlib import Path
@@ -12,7 +13,7 @@ from popxl._impl.records import of
 
 PYTHON = ROOT / "python"
 PACKAGES = {"popart", "popdist", "poptorch", "poptorch_core", "popxl", "popxl_addons"}
-# What users and torch know by these names.
+# Names by which users and torch know them.
 NOT_OURS = {"_pb_ir", "_pb_graph", "_Popart", "_parameters", "_buffers", "_opt_called",
             "_devices", "_timeout"}  # fmt: skip
 
@@ -25,14 +26,14 @@ def sources():
 
 
 def narrows_a_type(test):
-    """Whether the condition of an assert says `x is not None` or isinstance(x, ...)."""
+    """Returns whether the condition of an assert says `x is not None` or isinstance(x, ...)."""
     if isinstance(test, ast.Compare):
         return isinstance(test.ops[0], ast.IsNot) and ast.unparse(test.comparators[0]) == "None"
     return isinstance(test, ast.Call) and ast.unparse(test.func) == "isinstance"
 
 
 def test_asserts_narrow_types_and_check_nothing(sources):
-    """`python -O` leaves asserts out, so a check raises its error itself."""
+    """`python -O` removes asserts; a check must raise its error itself."""
     checks = [
         f"{file}:{node.lineno}: {ast.unparse(node)}"
         for file, tree in sources.items()
@@ -47,7 +48,7 @@ def is_private(name):
 
 
 def defined_names(tree):
-    """What a module calls its classes, functions and attributes."""
+    """Returns the names of a module's classes, functions and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
@@ -58,7 +59,7 @@ def defined_names(tree):
 
 
 def private_accesses(sources):
-    """`file:line: x._name` where our sources define the name, and x is another object."""
+    """Yields `file:line: x._name` where the sources define the name, and x is another object."""
     own = {name for tree in sources.values() for name in defined_names(tree) if is_private(name)}
     for file, tree in sources.items():
         for node in ast.walk(tree):
@@ -73,7 +74,7 @@ def test_no_module_reaches_into_anothers_objects(sources):
 
 
 def foreign_private_names(sources):
-    """Names of `x._name` where x is another object and our sources do not define the name."""
+    """Yields names of `x._name` where x is another object and the sources lack the name."""
     own = {name for tree in sources.values() for name in defined_names(tree) if is_private(name)}
     for tree in sources.values():
         for node in ast.walk(tree):
@@ -121,7 +122,7 @@ def module_name(file):
 
 
 def imports(node, modules):
-    """The modules that code imports when it runs, wherever in it: not what types alone need."""
+    """Yields the modules that code imports when it runs, without those for types alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
@@ -135,7 +136,7 @@ def imports(node, modules):
 
 
 def cycle(graph):
-    """The modules that import one another, or only import those and are imported by them."""
+    """Returns the modules in cycles of imports, and those on paths between cycles."""
     graph = {module: set(others) - {module} for module, others in graph.items()}
     while True:
         used = set().union(*graph.values())

@@ -54,5 +54,5 @@ def test_a_test_without_end_is_ended(workers, wait, tmp_path):
         assert "test_endless.py::test_waits exceeds its limit of 2 s" in done.stdout
         assert "of the test" in done.stdout and "sleep 1000" in done.stdout
         os.set_blocking(held, True)
-        assert os.read(held, 1) == b""  # the last process that had it open is gone
+        assert os.read(held, 1) == b""  # the last process that had it open has ended
     os.close(held)

@@ -1,7 +1,8 @@
-"""No test depends on luck: tests that use signals, kills or several processes have the marker
-`signals`, by which `make flaky` repeats them; none sleeps or asserts how long something took.
+"""Tests that use signals, kills or several processes have the marker `signals`; no test sleeps or
+asserts a duration.
 
-Exceptions are in timing_reasons.txt with their reasons. tests/nightly measures times.
+`make flaky` repeats the tests with that marker. timing_reasons.txt lists exceptions with their
+reasons. tests/nightly measures times.
 """
 
 import ast

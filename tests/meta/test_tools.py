@@ -1,4 +1,4 @@
-"""The checks of tools/ find what they are there for."""
+"""The checks of tools/ report the faults that they are made for."""
 
 import pytest
 from load_tool import load_tool
@@ -6,7 +6,7 @@ from load_tool import load_tool
 
 @pytest.fixture
 def tree(tmp_path):
-    """Writes {path: text} below a folder of its own."""
+    """Writes {path: text} below a temporary folder."""
 
     def write(files):
         for name, text in files.items():

@@ -1,4 +1,4 @@
-"""What type checkers say of users' programs: an error at misspelt names, nothing at right ones."""
+"""Type checkers report misspelt names in users' programs, and accept correct ones."""
 
 import re
 import shutil
@@ -101,7 +101,7 @@ class Distributed(poptorch.options._DistributedOptions):
         return 1
 """
 PROGRAMS = {"program": PROGRAM, "options": OPTIONS}
-# What `mypy --strict` asks of a file.
+# The options that `mypy --strict` sets for a file.
 STRICT = (
     "disallow-any-generics, disallow-subclassing-any, disallow-untyped-calls, "
     "disallow-untyped-defs, disallow-incomplete-defs, disallow-untyped-decorators, "
@@ -111,10 +111,10 @@ STRICT = (
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory):
-    """(file, line) → codes that mypy finds in programs, in one run of it.
+    """Returns (file, line) → codes of errors that one run of mypy finds in all programs.
 
-    The programs alone are strict: so the types of torch and of our packages are those of lint, and
-    are read from a copy of its cache, as several processes may run this.
+    Only the programs are strict: the types of torch and of these packages are those of lint. They
+    are read from a copy of its cache, because several processes may run this.
     """
     folder = tmp_path_factory.mktemp("programs")
     for name, text in {**PROGRAMS, "names": "\n".join(names_program())}.items():
@@ -136,7 +136,7 @@ def errors(tmp_path_factory):
 
 
 def names_program():
-    """A line for each public name of the packages."""
+    """Yields a line for each public name of the packages."""
     yield "import poptorch.testing, popxl.transforms, popxl_addons"
     yield from (f"poptorch.{name}" for name in NAMES)
     for module in (popxl, popxl.ops, popxl.transforms, popxl_addons, popxl_addons.ops):

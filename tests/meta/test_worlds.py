@@ -1,4 +1,4 @@
-"""Shares of the worlds: six runs in a row have every pair of a test and a world once."""
+"""Six shares in a row run every pair of a test and a placement configuration once."""
 
 import ast
 import collections

@@ -1,5 +1,6 @@
-"""Programs that zygote.py starts behave as new processes do, and the tests that need new processes
-are listed with their reasons."""
+"""Programs that zygote.py starts behave as new processes do; tests that need new processes are
+listed with reasons.
+"""
 
 import ast
 import multiprocessing
@@ -51,7 +52,8 @@ NEW_PROCESSES = {
 
 
 def starts_of_python(tree):
-    """Calls of `subprocess` in functions (or at the top) that name sys.executable or PYTHON."""
+    """Returns calls of `subprocess` in functions (or at the top) that name sys.executable or
+    PYTHON."""
     for scope in (tree, *(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))):
         body = [n for n in ast.walk(scope)]
         names = {n.id for n in body if isinstance(n, ast.Name)}

@@ -1,7 +1,7 @@
 """Finds tests that depend on signals, on the order of processes, or on time.
 
-`python tests/meta/timing.py` prints what the list of reasons lacks and what it has in excess;
-`--prune` removes the excess from it. See test_timing.py.
+`python tests/meta/timing.py` prints the tests that the list of reasons lacks, and its entries that
+no test needs. `--prune` removes these entries. See test_timing.py.
 """
 
 import ast
@@ -12,7 +12,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 REASONS = Path(__file__).with_name("timing_reasons.txt")
-# Their kills, waits and times are not those of the test that uses them.
+# Their kills, waits and times do not belong to the test that uses them.
 NOT_FOLLOWED = {"zygote", "time_limits", "flaky", "repeated"}
 
 SIGNALS = {"kill", "killpg", "send_signal", "raise_signal", "setitimer", "pidfd_send_signal",
@@ -28,7 +28,7 @@ CLOCKS = {"time.monotonic", "time.perf_counter", "time.process_time", "time.time
 
 @functools.cache
 def module_of(path):
-    """The top-level names of a file: name → node; and the files that it imports: name → path."""
+    """Returns the top-level names of a file (name → node), and its imported files (name → path)."""
     tree, names, files = ast.parse(path.read_text()), {}, {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -48,13 +48,13 @@ def module_of(path):
 
 
 def file_of(path, module):
-    """The file of ours that an import names."""
+    """Returns the project's file that an import names."""
     places = [] if module in NOT_FOLLOWED else [path.parent, path.parents[1], TESTS]
     return next((f for p in places if (f := p / f"{module}.py").exists()), None)
 
 
 def reached(path, node, seen):
-    """The nodes that a node uses, in this file and in those that it imports, and itself."""
+    """Yields a node, and the nodes that it uses in this file and in those that it imports."""
     if (path, node) in seen:
         return
     seen.add((path, node))
@@ -65,7 +65,7 @@ def reached(path, node, seen):
 
 @functools.cache
 def used_by(path, node):
-    """The nodes that a node names, each with its file."""
+    """Yields the nodes that a node names, each with its file."""
     _, names, files = module_of(path)
     found = []
     for part in ast.walk(node):
@@ -117,7 +117,7 @@ def tests_of(tree):
 
 
 def without_marker():
-    """`file::test` of each test that uses signals and has no case with the marker."""
+    """Returns `file::test` of each test that uses signals and has no case with the marker."""
     for file in sorted(TESTS.rglob("test_*.py")):
         if file.stem == "test_timing":
             continue
@@ -133,7 +133,7 @@ def without_marker():
 
 
 def clocked(scope):
-    """Names of a function that hold a time."""
+    """Returns names in a function that hold a time."""
     found = set()
     for node in ast.walk(scope):
         if isinstance(node, ast.Assign) and tells_time(node.value, found):
@@ -150,7 +150,7 @@ def tells_time(node, names):
 
 
 def waits_or_bounds():
-    """`file::function` of what sleeps, or asserts a time."""
+    """Returns `file::function` of functions that sleep, or assert a duration."""
     files = [f for f in sorted(TESTS.rglob("*.py")) if f.parent.name != "nightly"]
     for file in files:
         if file.stem in NOT_FOLLOWED or "timing" in file.stem:
@@ -169,7 +169,7 @@ def waits_or_bounds():
 
 
 def first_name(statement):
-    """What a statement of the top level is called: what it assigns, or its kind."""
+    """Returns the name of a top-level statement: the assigned name, or its kind."""
     if isinstance(statement, ast.Assign):
         return ast.unparse(statement.targets[0])
     return type(statement).__name__.lower()
@@ -192,7 +192,7 @@ FINDERS = {"signals": without_marker, "time": waits_or_bounds}
 
 
 def reasons():
-    """(kind, place) → reason. A place is a file or file::name."""
+    """Returns (kind, place) → reason. A place is a file or file::name."""
     found = {}
     for line in REASONS.read_text().splitlines():
         if line and not line.startswith("#"):
@@ -202,7 +202,7 @@ def reasons():
 
 
 def compared():
-    """What has no reason, and the reasons that nothing needs: pairs of kind and place."""
+    """Returns places without a reason, and reasons without a place: pairs of kind and place."""
     given, lacks, needed = reasons(), [], set()
     for kind, finder in FINDERS.items():
         for place in finder():

@@ -1,6 +1,6 @@
-"""Private names of torch, and of Python, that our sources use, each with the reason.
+"""Lists the private names of torch and of Python that the sources use, each with the reason.
 
-A new torch version may change them; tests/meta/test_structure.py holds this list complete.
+A new torch version may change them. tests/meta/test_structure.py checks that the list is complete.
 """
 
 REASONS = {
@@ -17,7 +17,7 @@ REASONS = {
     "_buffers": "a module's buffers without a fetch from the device",
     "_c": "whether a scripted module has a method",
     "_check_input_dim": "a norm's own check, called by its replacement",
-    "_debug_flush_compilation_cache": "scripted functions are told apart by it",
+    "_debug_flush_compilation_cache": "it distinguishes scripted functions",
     "_disable_current_modes": "ops on the host while a dispatch mode is active",
     "_exit": "ends a forked child without Python's cleanup",
     "_fake_quantize_learnable_per_channel_affine": "the op has no public name",

@@ -1,7 +1,7 @@
-"""The bits that training comes to: `python tests/nightly/bits.py` prints a digest of 50 runs.
+"""Prints a digest of the results of 50 training runs: `python tests/nightly/bits.py`.
 
 Five networks are trained by five optimisers in float32 and in float16. A line for each run has the
-digest of its weights, and the last line has that of all runs and of the goldens of tests/ir.
+digest of its weights; the last line has the digest of all runs and of the goldens of tests/ir.
 Compare the output of two versions to see whether a redesign changed any bit.
 """
 
@@ -18,7 +18,7 @@ GOLDENS = Path(__file__).parents[1] / "ir"
 
 
 class Sequence(nn.Module):
-    """An LSTM whose last output is classified."""
+    """An LSTM with a classifier of its last output."""
 
     def __init__(self):
         super().__init__()
@@ -73,7 +73,7 @@ OPTIMISERS = {
 
 
 class WithLoss(nn.Module):
-    """The network and its loss."""
+    """Returns the network and its loss."""
 
     def __init__(self, network):
         super().__init__()
@@ -84,7 +84,7 @@ class WithLoss(nn.Module):
 
 
 def digest_of(network, optimiser, half):
-    """The SHA-256 of the weights and buffers after some steps."""
+    """Returns the SHA-256 of the weights and buffers after some steps."""
     torch.manual_seed(7)
     model = WithLoss(NETWORKS[network]())
     batches = [(INPUTS[network](), torch.randint(0, 10, (8,))) for _ in range(STEPS)]

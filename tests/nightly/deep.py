@@ -1,4 +1,6 @@
-"""A thousand layers compile in five seconds of CPU time: `python tests/nightly/deep.py`."""
+"""A model of a thousand layers compiles in five seconds of CPU time: `python
+tests/nightly/deep.py`.
+"""
 
 import sys
 import time
@@ -22,7 +24,7 @@ class Deep(torch.nn.Module):
 
 def main():
     x = torch.randn(4, 16)
-    poptorch.trainingModel(Deep(2)).compile(x)  # what only the first trace of a process costs
+    poptorch.trainingModel(Deep(2)).compile(x)  # costs of the first trace of a process
     wrapped = poptorch.trainingModel(Deep(LAYERS))
     start = time.process_time()
     wrapped.compile(x)

@@ -1,4 +1,6 @@
-"""What signals.py interrupts: it loads data, compiles, trains, infers and copies weights."""
+"""The program that signals.py interrupts: it loads data, compiles, trains, infers and copies
+weights.
+"""
 
 import signal
 

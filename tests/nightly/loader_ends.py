@@ -1,7 +1,7 @@
-"""Kills of programs that load data, and Ctrl-C, at random moments.
+"""A program that loads data leaves nothing after kills and Ctrl-C at random moments.
 
-`pytest tests/nightly/loader_ends.py`: nothing of the program is left within two seconds.
-POPTORCH_KILL_POINTS: the moments of each kind.
+`pytest tests/nightly/loader_ends.py`: within two seconds, nothing of the program is left.
+POPTORCH_KILL_POINTS sets the number of moments of each kind.
 """
 
 import os
@@ -55,7 +55,7 @@ def test_interrupts_print_nothing(tmp_path, strategy, workers, moment, point):
     with started(tmp_path, strategy, workers, "never") as running:
         while running.stdout.readline() != f"{moment}\n":
             assert running.poll() is None
-        # A fork server, which is Python's own, hears interrupts until it has begun.
+        # A fork server, which is part of Python, receives interrupts until it has begun.
         first = 0.5 if strategy == "ForkServer" and moment == "ready" else 0.0
         time.sleep(first + random.Random(f"{SEED} {strategy} {workers} {point}").uniform(0, 1.5))
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does

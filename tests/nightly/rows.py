@@ -1,4 +1,4 @@
-"""What `make nightly` runs: one Row a line of the table of what must survive."""
+"""Defines the rows of `make nightly`: one Row per line of its table."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ PYTEST = "{python} -m pytest -q -n {jobs} --timeout=14400 "
 
 @dataclass
 class Row:
-    """A command, of which `{count}` is `full` at a share of 1, and the figure in its output."""
+    """A command, in which `{count}` is `full` at a share of 1, and the figure in its output."""
 
     name: str
     what: str
@@ -20,7 +20,7 @@ class Row:
 
 
 def line(pattern: str) -> Callable[[str], str]:
-    """The last line that has it."""
+    """Returns the figure in the last line that has it."""
 
     def find(text: str) -> str:
         found = [one for one in text.splitlines() if re.search(pattern, one)]

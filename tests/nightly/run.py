@@ -1,7 +1,7 @@
-"""`make nightly`: runs what takes long, and prints a table with the figures of the run.
+"""Runs the long tests (`make nightly`), and prints a table with the figures of the run.
 
-`python tests/nightly/run.py [--share 0.1] [--only R12 ...]`: a share of the counts of a whole
-night; the logs are in build/nightly.
+`python tests/nightly/run.py [--share 0.1] [--only R12 ...]`: `--share` runs a share of the counts
+of a whole night. The logs are in build/nightly.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def values(row: Row, share: float, jobs: int) -> dict[str, object]:
 
 
 def run(row: Row, number: int, share: float, jobs: int) -> tuple[bool, str, float]:
-    """Whether it held, its figure, and its seconds."""
+    """Returns whether it held, its figure, and its seconds."""
     given = values(row, share, jobs)
     environment = {name: text.format(**given) for name, text in row.environment.items()}
     path = f"{ROOT / 'build/python'}:{os.environ.get('PYTHONPATH', '')}".rstrip(":")

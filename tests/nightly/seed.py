@@ -1,4 +1,4 @@
-"""The seed of random moments: of the day, or POPTORCH_SEED. Whoever draws from it prints it."""
+"""The seed of random moments: from the date, or POPTORCH_SEED. A program that uses it prints it."""
 
 import datetime
 import os

@@ -1,8 +1,9 @@
-"""Signals at random times: `python tests/nightly/signals.py --points 300`.
+"""Sends SIGINT at random times to a program that trains: `python tests/nightly/signals.py --points
+300`.
 
-A program trains with data of loading processes, compiles anew, infers and copies weights, over and
-over. SIGINT reaches it at a random time of that; it must be in the handler within a second, must
-be able to go on with the same wrappers, and must end without an error. Prints the longest time.
+The program trains with data of loading processes, compiles again, infers and copies weights, over
+and over. After a signal it must be in the handler within a second, must be able to continue with
+the same wrappers, and must end without an error. Prints the longest time.
 """
 
 import argparse
@@ -20,7 +21,7 @@ PROGRAM = Path(__file__).with_name("interrupted.py")
 
 
 def interrupt(after: float) -> tuple[float, str]:
-    """Seconds to the handler, and what is wrong, if anything."""
+    """Returns the seconds to the handler, and what is wrong, if anything."""
     process = subprocess.Popen(
         [sys.executable, PROGRAM],
         stdout=subprocess.PIPE,

@@ -1,8 +1,9 @@
-"""Soak: a training wrapper that runs for long, and wrappers that come and go; memory must not grow.
+"""Memory must not grow in long training runs, or when wrappers are made and destroyed again and
+again.
 
-`python tests/nightly/soak.py --steps 1000000 --cycles 2000`: prints the slope of the process's
-memory, by least squares over what follows the first quarter, in MiB a 100,000 steps and in KiB a
-cycle (compile, step, save, load, detach, attach, destroy). Exits 1 above the limits.
+`python tests/nightly/soak.py --steps 1000000 --cycles 2000` prints the slope of the process's
+memory, by least squares over the run after its first quarter, in MiB per 100,000 steps and in KiB
+per cycle (compile, step, save, load, detach, attach, destroy). Exits with 1 above the limits.
 """
 
 import argparse
@@ -20,13 +21,13 @@ SAMPLES = 200
 
 
 def resident() -> int:
-    """Bytes of this process's memory that are in use."""
+    """Returns the bytes of memory in use by this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def slope(samples: list[tuple[int, int]]) -> float:
-    """Bytes a unit, by least squares."""
+    """Returns bytes per unit, by least squares."""
     kept = samples[len(samples) // 4 :]
     mean_x = sum(x for x, _ in kept) / len(kept)
     mean_y = sum(y for _, y in kept) / len(kept)

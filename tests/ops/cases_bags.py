@@ -1,4 +1,4 @@
-"""Sums and means of rows of a table over bags, whose sizes are known or not."""
+"""Cases of sums and means of table rows over bags, whose sizes are known or not."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from op_case import Input, case, ints
 
 
 def offsets(*values):
-    """An input: what it holds is not known while the model is traced."""
+    """Returns an input whose contents are not known while the model is traced."""
     return Input(lambda _: torch.tensor(values, dtype=torch.int32), False)
 
 

@@ -1,4 +1,4 @@
-"""Element-wise ops of one and two operands."""
+"""Cases of element-wise ops with one and two operands."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from op_case import bools, case, distinct, ints, normal, uniform
 
 
 def holed(x):
-    """`x` with nan in some places."""
+    """Returns `x` with NaN in some places."""
     return x.masked_fill(x > 1, torch.nan)
 
 

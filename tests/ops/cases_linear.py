@@ -1,4 +1,4 @@
-"""Matrix products, convolutions, pools and attention."""
+"""Cases of matrix products, convolutions, pools and attention."""
 
 import torch
 import torch.nn.functional as F

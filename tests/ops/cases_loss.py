@@ -1,4 +1,4 @@
-"""Losses as plain functions, and recurrent layers."""
+"""Cases of losses as plain functions, and of recurrent layers."""
 
 import torch
 import torch.nn.functional as F

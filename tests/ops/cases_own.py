@@ -1,4 +1,4 @@
-"""PopTorch's own ops that compose others."""
+"""Cases of PopTorch's own ops that compose others."""
 
 import poptorch
 from op_case import case

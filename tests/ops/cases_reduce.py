@@ -1,4 +1,4 @@
-"""Reductions, searches, normalisation and softmax."""
+"""Cases of reductions, searches, normalisation and softmax."""
 
 import torch
 import torch.nn.functional as F

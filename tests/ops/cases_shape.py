@@ -1,4 +1,4 @@
-"""Views, joins, slices, indexing, creation."""
+"""Cases of views, joins, slices, indexing and creation."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Larger and smaller images."""
+"""Cases of ops that enlarge or reduce images."""
 
 import torch.nn.functional as F
 from op_case import case

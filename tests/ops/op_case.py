@@ -1,10 +1,10 @@
-"""One-line op cases and the helper that runs them.
+"""Defines one-line op cases, and the helper that runs them.
 
 A case is a function of tensors and a description of its inputs. The helper compares shape, dtype
 and values of every output, and the gradients of all floating-point inputs, with eager torch.
 
-Gradients come from one step of plain SGD at learning rate 1 on inputs held as parameters:
-gradient = value before - value after.
+Gradients come from one step of plain SGD at learning rate 1 on inputs held as parameters: gradient
+= value before - value after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """Describes one input tensor: made from the case's own generator, so always the same."""
+    """Describes one input tensor: made from the case's generator, so always the same."""
 
     make: Callable[[torch.Generator], torch.Tensor]
     differentiable: bool = True
@@ -34,7 +34,7 @@ def uniform(low: float, high: float, *shape: int) -> Input:
 
 
 def distinct(*shape: int) -> Input:
-    """Values a good way apart, so that ties and kinks are not near (max, sort, rounding)."""
+    """Returns values far apart, so that none is near a tie or a kink (max, sort, rounding)."""
 
     def make(g: torch.Generator) -> torch.Tensor:
         count = int(torch.Size(shape).numel())
@@ -52,7 +52,7 @@ def bools(*shape: int) -> Input:
 
 
 def simplex(*shape: int) -> Input:
-    """Probabilities that sum to one over the last dimension."""
+    """Returns probabilities that sum to one over the last dimension."""
     return Input(lambda g: torch.softmax(torch.randn(shape, generator=g), -1), False)
 
 
@@ -77,7 +77,7 @@ def _as_tuple(outputs: Any) -> tuple[torch.Tensor, ...]:
 
 
 def _loss(outputs: Sequence[torch.Tensor], weights: Sequence[torch.Tensor]) -> torch.Tensor:
-    """A scalar in which every element of every float output counts differently."""
+    """Returns a scalar in which every element of every float output has a different weight."""
     terms = [
         (out.float() * weight).sum()
         for out, weight in zip(outputs, weights, strict=True)
@@ -118,7 +118,7 @@ class _Inferred(torch.nn.Module):
 
 
 def _demoted(tensor: torch.Tensor) -> torch.Tensor:
-    """What a model returns of an eager result: int64 and float64 come back in 32 bits."""
+    """Returns eager's result as a model returns it: int64 and float64 become 32 bits."""
     narrow = {torch.int64: torch.int32, torch.float64: torch.float32}
     return tensor.to(narrow.get(tensor.dtype, tensor.dtype))
 
@@ -133,7 +133,7 @@ def _compare(what: str, ours: torch.Tensor, eager: torch.Tensor, case: Case) -> 
 
 
 def run_case(case: Case) -> None:
-    """Runs the case through our compiler and through eager torch, and compares."""
+    """Runs the case through PopTorch and through eager torch, and compares."""
     generator = torch.Generator().manual_seed(20)
     inputs = [i.make(generator) for i in case.inputs]
     differentiable = [case.gradients and i.differentiable for i in case.inputs]

@@ -1,5 +1,7 @@
-"""poptorch.for_loop and poptorch.cond: what the same Python computes on the host, in a program that
-holds a loop's body once and runs one branch."""
+"""poptorch.for_loop and poptorch.cond compute the same as the Python code does on the host.
+
+The program holds a loop's body once, and runs one branch.
+"""
 
 import copy
 
@@ -13,7 +15,7 @@ Y = torch.linspace(2.0, 0.5, 12).reshape(4, 3)
 
 
 class Model(torch.nn.Module):
-    """Its function sees weights, buffers and constants by closure."""
+    """Its function uses weights, buffers and constants by closure."""
 
     def __init__(self, function):
         super().__init__()
@@ -28,7 +30,7 @@ class Model(torch.nn.Module):
 
 
 def compare(function, *inputs, runs=2):
-    """Results and state of a wrapped model against the same on the host. Gives the wrapper."""
+    """Compares results and state of a wrapped model with the host's. Returns the wrapper."""
     torch.manual_seed(5)
     eager = Model(function)
     wrapped = poptorch.inferenceModel(copy.deepcopy(eager))
@@ -72,7 +74,7 @@ def writes_around(m, x):
     made, given = torch.zeros(4, 3), x * 1.0
 
     def body(a):
-        before = made * 2  # reads what the round before wrote
+        before = made * 2  # reads what the previous round wrote
         made.add_(a)
         m.total[1:] += given[0, 1:]
         given[0] = a[1]
@@ -229,7 +231,7 @@ def test_micro_batches_choose_for_themselves():
 
 def test_a_branch_that_does_not_run_computes_nothing():
     options = poptorch.Options()
-    options.Precision.enableFloatingPointExceptions(True)  # the other one's NaN would end the run
+    options.Precision.enableFloatingPointExceptions(True)  # NaN of the other branch would fail
     wrapped = poptorch.inferenceModel(
         lambda x: poptorch.cond(x.min() > 0, torch.log, [x], lambda: x - 1, []), options
     )
@@ -374,7 +376,7 @@ def test_an_error_in_a_body_leaves_no_trace():
 def test_what_bodies_and_conditions_may_be(wrap):
     with pytest.raises(poptorch.Error, match=r"the condition must be one boolean.*\(4, 3\)"):
         wrap(lambda x: poptorch.cond(x > 0, torch.relu, [x], torch.relu, [x]))(X)
-    with pytest.raises(poptorch.Error, match=r"\[for_loop\] a body gave NoneType"):
+    with pytest.raises(poptorch.Error, match=r"\[for_loop\] a body returned NoneType"):
         wrap(lambda x: poptorch.for_loop(2, lambda a: None, [x]))(X)
-    with pytest.raises(poptorch.Error, match=r"\[cond\] a body gave float"):
+    with pytest.raises(poptorch.Error, match=r"\[cond\] a body returned float"):
         wrap(lambda x: poptorch.cond(x.sum() < 9, lambda: 1.0, [], lambda: 1.0, []))(X)

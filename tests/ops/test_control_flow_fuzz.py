@@ -1,4 +1,4 @@
-"""Random programs of loops, branches and writes, three deep, against the same on the host."""
+"""Random programs of loops, branches and writes, three deep, agree with the same on the host."""
 
 import copy
 import random

@@ -1,7 +1,7 @@
-"""The operators of torch_scatter and torch_spline_conv, as those packages declare them.
+"""Tests the operators of torch_scatter and torch_spline_conv, as those packages declare them.
 
-Where a package is not installed, its declarations stand here: models are traced by them alone, and
-what should come out is written with torch's own operators.
+Where a package is not installed, its declarations are here: tracing needs nothing else. The
+expected results are computed with torch's own operators.
 """
 
 import itertools
@@ -41,7 +41,7 @@ def declared():
 
 
 def grouped(how, dim, index=INDEX):
-    """The op in a model, and what it should give outside of one."""
+    """Returns a function that runs the op in a model, and the expected computation outside."""
 
     def function(x):
         at = torch.tensor(index, dtype=torch.int64, device=x.device)
@@ -84,7 +84,7 @@ def test_indices_of_every_element_and_equal_elements():
     )
     values, places = model(x, at)
     assert values.tolist() == [[3, 0, 0], [5, 0, 2]]
-    assert places.tolist() == [[0, 3, 3], [2, 3, 0]]  # the first of equals
+    assert places.tolist() == [[0, 3, 3], [2, 3, 0]]  # the first of equal elements
 
 
 @pytest.mark.parametrize(("out", "size", "text"), [(True, 6, "`out`"), (False, None, "dim_size")])
@@ -98,7 +98,7 @@ def test_what_is_refused(out, size, text):
 
 
 def piece(v, k, degree):
-    """De Boor's recursion on whole knots: piece k of those that reach over a place."""
+    """De Boor's recursion on integer knots: piece k of those that cover a place."""
 
     def spline(t, degree):
         if degree == 0:

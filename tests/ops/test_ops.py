@@ -1,4 +1,4 @@
-"""Every op case against eager torch: shapes, dtypes, values and gradients of all inputs."""
+"""Every op case agrees with eager torch: shapes, dtypes, values and gradients of all inputs."""
 
 import importlib
 import pathlib

@@ -1,5 +1,7 @@
-"""Programs that write values in place, against NumPy: a value is memory of its own, and what reads
-it sees the last write before. Straight from text, so that every op may stand next to every write.
+"""Programs that write values in place agree with NumPy.
+
+A value is separate memory, and its readers see the last write before them. The programs are written
+as text, so that every op can be next to every write.
 """
 
 import random
@@ -10,7 +12,7 @@ from poptorch_core import _core
 
 SHAPE = (2, 3)
 STRATEGIES = ["pipelined", "sharded", "serial_phased", "parallel_phased"]
-# Text of an op on %a and %b → what it computes; all of one shape.
+# Text of an op on %a and %b → its function; all have one shape.
 OPS = {
     "neg(%a)": lambda a, b: -a,
     "abs(%a)": lambda a, b: np.abs(a),
@@ -50,7 +52,7 @@ graph @main(%x: f32[2,3], %z: f32[2,3]) -> (RESULTS) {
 
 
 def program(seed, x, z):
-    """Text of a random program, and the results that it has."""
+    """Returns the text of a random program, and its expected results."""
     rng = random.Random(seed)
     values = {"x": x, "z": z, "w": x}
     lines = []
@@ -67,7 +69,7 @@ def program(seed, x, z):
             text, compute = rng.choice(list(WRITES.items()))
             lines.append(f"  {put(text, a, b)}")
             values[a] = compute(values[a], values[b])
-        elif rng.random() < 0.2:  # what slices are put together again from
+        elif rng.random() < 0.2:  # slices that are put together again
             lines += [
                 f"  %p{i} = slice(%{a}) {{starts=[0, 0], stops=[1, 3], steps=[1, 1]}} : f32[1,3]",
                 f"  %q{i} = slice(%{b}) {{starts=[1, 0], stops=[2, 3], steps=[1, 1]}} : f32[1,3]",
@@ -86,7 +88,7 @@ def program(seed, x, z):
     return strategy + text, [values[name] for name in outputs]
 
 
-# A hundred in turn, and some that a copy in a fused chain once got wrong.
+# A hundred each, and some that a copy in a fused chain once got wrong.
 SEEDS = [*(range(first, first + 100) for first in range(0, 1000, 100)), [2531, 4304, 23589, 24398]]
 
 

@@ -1,8 +1,8 @@
-"""Trains over all replicas with shuffled data, and saves or goes on with a checkpoint.
+"""Trains over all replicas with shuffled data, and saves a checkpoint or continues from one.
 
-`checkpointed_program.py FOLDER REPLICAS save`: FOLDER/checkpoint.pt after HALF of STEPS steps.
-`checkpointed_program.py FOLDER REPLICAS CHECKPOINT`: the rest of the steps. Either ends with
-FOLDER/<instance>.pt, as trained_program.py.
+`checkpointed_program.py FOLDER REPLICAS save` writes FOLDER/checkpoint.pt after HALF of STEPS
+steps. `checkpointed_program.py FOLDER REPLICAS CHECKPOINT` runs the rest of the steps. Both end
+with FOLDER/<instance>.pt, as trained_program.py does.
 """
 
 import sys

@@ -1,6 +1,8 @@
-"""Collectives in wrapped models: every kind, group and dtype, in inference and with gradients.
+"""Runs collectives of every kind, group and dtype in wrapped models, in inference and with
+gradients.
 
-`collective_program.py FOLDER REPLICAS` writes FOLDER/<instance>.pt: what the replicas here have.
+`collective_program.py FOLDER REPLICAS` writes FOLDER/<instance>.pt: the results of the replicas of
+the instance.
 """
 
 import itertools
@@ -23,7 +25,7 @@ ROWS = 8  # of a replica
 
 
 def kinds(x, group):
-    """Name and result of each kind."""
+    """Yields name and result of each kind."""
     for op in ("sum", "min", "max", "prod", *(["mean"] if x.is_floating_point() else [])):
         yield op, dist.all_reduce(x, op, group)
         yield f"scattered {op}", dist.reduce_scatter(x, op, 0, group)
@@ -33,7 +35,7 @@ def kinds(x, group):
 
 
 class Collectives(torch.nn.Module):
-    """Results by name; every one has the rows of a replica behind those of the one before."""
+    """Returns results by name; each has the rows of replica after replica."""
 
     def forward(self, x):
         found = {}
@@ -44,7 +46,7 @@ class Collectives(torch.nn.Module):
 
 
 class Trained(torch.nn.Module):
-    """Batch statistics of neighbours, and weights of parts that are gathered."""
+    """Uses batch statistics of neighbours, and weights that are gathered from parts."""
 
     def __init__(self):
         super().__init__()

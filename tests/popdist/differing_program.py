@@ -1,4 +1,7 @@
-"""Models that differ between two instances; FOLDER/<instance>: what each is told, as JSON."""
+"""Runs models that differ between two instances.
+
+FOLDER/<instance> gets each instance's errors, as JSON.
+"""
 
 import json
 import sys
@@ -27,7 +30,7 @@ class Network(torch.nn.Module):
 
 
 def told(rows=4, slope=1.0, accumulation=1, optimiser=poptorch.optim.SGD):
-    """What a model of these gives or raises."""
+    """Returns the error of a model with these arguments, or "trained"."""
     network, options = Network(slope), popdist.poptorch.Options()
     options.Training.gradientAccumulation(accumulation)
     optimizer = optimiser(network.parameters(), lr=0.1)

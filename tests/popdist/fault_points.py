@@ -1,5 +1,8 @@
-"""Points of faulty_program.py at which POPTORCH_FAULT can strike the last one of two instances that
-share memory, by the parts of the program."""
+"""Lists the points of faulty_program.py at which POPTORCH_FAULT can strike, by the parts of the
+program.
+
+It strikes the last one of two instances that share memory.
+"""
 
 POINTS_BY_PART = {
     "joining": ("join:1:meeting", "join:2:meeting", "join:3:meeting", "join:1:memory",

@@ -1,7 +1,7 @@
-"""A program of several instances, to the last of which something happens.
+"""A program of several instances, the last of which fails.
 
 `faulty_program.py FOLDER FAULT POINT`. Each of the others writes its error to FOLDER/<instance>.
-Without FAULT, all of it runs, or TEST_FAULT has the last instance's POPTORCH_FAULT.
+Without FAULT, the whole program runs, or TEST_FAULT has the last instance's POPTORCH_FAULT.
 """
 
 import os
@@ -19,7 +19,7 @@ from poptorch import testing
 
 folder, fault, point = Path(sys.argv[1]), *(sys.argv[2:] or ("", ""))
 WIDTH = int(os.environ.get("TEST_WIDTH", "160"))
-ITERATIONS = max(5_120_000 // WIDTH**2, 6)  # the more gradients, the fewer
+ITERATIONS = max(5_120_000 // WIDTH**2, 6)  # the larger the gradients, the fewer
 index, count = popdist.getInstanceIndex(), popdist.getNumInstances()
 if index == count - 1 and "TEST_FAULT" in os.environ:
     os.environ["POPTORCH_FAULT"] = os.environ["TEST_FAULT"]
@@ -47,7 +47,7 @@ SIGNALS = {"kill": "SIGKILL", "stop": "SIGSTOP"}
 
 
 def at(name):
-    """A point of this program."""
+    """Strikes if the program's point of that name is the chosen one."""
     if name != point or index != count - 1:
         return
     if name == "amid a step":
@@ -59,7 +59,7 @@ def at(name):
 class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        # Gradients that are lent to the others, and such as are sent.
+        # The gradients: some go in bulk transfers, others in messages.
         self.layer = torch.nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x):

@@ -15,14 +15,14 @@ import pytest
 PYTHON = sys.executable
 POPRUN = [PYTHON, "-m", "popdist.launcher.main"]
 PATIENT = [PYTHON, str(Path(__file__).with_name("patient_poprun.py"))]
-NIGHT = "POPTORCH_MOST_INSTANCES" in os.environ  # with cases that repeat a mechanism
+NIGHT = "POPTORCH_MOST_INSTANCES" in os.environ  # also runs cases that repeat a mechanism
 MARK = "TEST_LAUNCH"  # a variable by which `marked` finds a test's processes
 _OURS = ("POPDIST_", "OMPI_", "SLURM_", "PMI_", "TORCHELASTIC_", "IPUOF_")
 _TORCHS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def clean_environment(**more):
-    """That of a process which no launcher has started."""
+    """Returns the environment of a process which no launcher has started."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(_OURS) and k not in _TORCHS}
     return {**kept, **more}
 
@@ -36,7 +36,7 @@ def hears_hangups():
 
 
 def started(*words, env=None, launcher=POPRUN, **more):
-    """poprun with these words, running. more: arguments of Popen."""
+    """Starts poprun with these arguments. more: arguments of Popen."""
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
         [*launcher, *map(str, words)], text=True, env=clean_environment(**(env or {})),
@@ -45,7 +45,7 @@ def started(*words, env=None, launcher=POPRUN, **more):
 
 
 def ended(process, status=0):
-    """stdout and stderr of a process, which ends with a status."""
+    """Returns stdout and stderr of a process, which must end with the status."""
     try:
         out, err = process.communicate()
     except BaseException:
@@ -56,18 +56,18 @@ def ended(process, status=0):
 
 
 def poprun(*words, status=0, **more):
-    """stdout and stderr of poprun with these words, which ends with a status."""
+    """Returns stdout and stderr of poprun with these arguments, which must end with the status."""
     return ended(started(*words, **more), status)
 
 
 def lines(text, instance):
-    """What an instance wrote, without tags."""
+    """Returns the output of an instance, without tags."""
     tags = (f"[1,{instance}]<stdout>:", f"[1,{instance}]<stderr>:")
     return [line[len(tags[0]) :] for line in text.splitlines() if line.startswith(tags)]
 
 
 def is_running(pid):
-    """Whether a process lives."""
+    """Returns whether a process is running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -75,7 +75,7 @@ def is_running(pid):
 
 
 def marked(value):
-    """Processes whose MARK has a value: all that a marked one has started."""
+    """Returns processes whose MARK has the value: all that the marked process has started."""
     wanted, found = f"{MARK}={value}\0".encode(), []
     for folder in Path("/proc").iterdir():
         try:
@@ -87,7 +87,7 @@ def marked(value):
 
 
 def until(condition):
-    """Waits for something to come true, and gives it."""
+    """Waits until a condition is true, and returns its value."""
     while not (found := condition()):
         time.sleep(0.005)
     return found
@@ -95,7 +95,7 @@ def until(condition):
 
 def left_in_shared_memory(before):
     """Returns the files in /dev/shm that are not in `before` and stay there. Tests that run at the
-    same time have files there too, which go away while this looks again, 600 times at most."""
+    same time have files there too, which disappear while this looks again, at most 600 times."""
     found = set(os.listdir("/dev/shm")) - before
     for _ in range(600):
         if not found:
@@ -106,14 +106,14 @@ def left_in_shared_memory(before):
 
 
 def is_full(file):
-    """Whether a pipe takes nothing more."""
+    """Returns whether a pipe is full."""
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     return not poll.poll(0)
 
 
 def fill(file):
-    """Makes a pipe full."""
+    """Fills a pipe."""
     os.set_blocking(file, False)
     with contextlib.suppress(BlockingIOError):
         while True:

@@ -1,7 +1,7 @@
-"""poprun whose instances are forks of a process that has torch loaded: ten of them start in the
-time of one.
+"""Runs poprun with instances that are forks of a process that has already loaded torch.
 
-`poprun` starts this file as a program of the zygote; the launcher forks for each instance.
+Ten such instances start in the time of one. `poprun` starts this file as a program of the zygote;
+the launcher forks for each instance.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ import zygote
 def poprun(
     words: Sequence[str], environment: dict[str, str], folder: Path, errors: Path
 ) -> subprocess.Popen:
-    """poprun, running in a folder. Its program is a Python file."""
+    """Starts poprun in a folder. Its program is a Python file."""
     with errors.open("wb") as said:
         return zygote.Popen(
             [sys.executable, __file__, *words],

@@ -1,5 +1,6 @@
-"""Collectives of long tensors in a model: prints which have not torch's values, then that it is
-done."""
+"""Runs collectives of long tensors in a model, and prints which results differ from torch's, then
+that it is done.
+"""
 
 import popdist
 import popdist.poptorch
@@ -17,7 +18,7 @@ class Long(torch.nn.Module):
     def forward(self, x):
         whole = dist.all_reduce(x)
         part = dist.reduce_scatter(x, "sum", 1)
-        over = dist.all_reduce(x + x)  # its operand is not needed again: the result takes its place
+        over = dist.all_reduce(x + x)  # its operand is dead: the result reuses its memory
         return whole, part, dist.all_gather(x), dist.all_to_all(x, 1, 0), over
 
 
@@ -35,7 +36,7 @@ for length in LENGTHS[count]:
         "all_reduce over its operand": total * 2,
     }
     model = poptorch.inferenceModel(Long(), popdist.poptorch.Options())
-    for step in range(3):  # again where the last ones lay
+    for step in range(3):  # again in the same memory
         results = model(inputs[index] * 2**step)
         for (name, values), result in zip(expected.items(), results, strict=True):
             if not torch.equal(values * 2**step, result):

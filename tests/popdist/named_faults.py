@@ -1,7 +1,9 @@
-"""A signal at each named point of the last of two instances: `python tests/popdist/named_faults.py
-[PART...]`, with parts of fault_points.py; --signals=SIGKILL,SIGINT,SIGTERM,SIGSTOP.
+"""Sends a signal at each named point of the last of two instances: `python
+tests/popdist/named_faults.py [PART...]`.
 
-As random_faults.py: all must end, the others name whom they waited for, and nothing is left.
+PART is a part of fault_points.py; --signals=SIGKILL,SIGINT,SIGTERM,SIGSTOP selects signals. As in
+random_faults.py, all instances must end, the others name the instances that they waited for, and
+nothing is left.
 """
 
 import argparse
@@ -12,7 +14,7 @@ import sys
 from fault_points import POINTS_BY_PART
 from random_faults import strike
 
-STATUSES = {  # SIGINT: as an exception, or as Python's own end
+STATUSES = {  # SIGINT: as an exception, or as Python's default ending
     signal.SIGKILL: (137,), signal.SIGINT: (1, 130), signal.SIGTERM: (143,), signal.SIGSTOP: (0, 1)
 }  # fmt: skip
 

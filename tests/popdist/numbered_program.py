@@ -1,7 +1,8 @@
 """A PopTorch program whose processes are numbered without popdist.
 
-`numbered_program.py torchrun|mpirun|srun|hand|alone [NUMBER COUNT]`: by a launcher's variables, by
-configureProcessId, or one process with all replicas. Prints the trained weight.
+`numbered_program.py torchrun|mpirun|srun|hand|alone [NUMBER COUNT]`: the numbers come from a
+launcher's variables or from configureProcessId; alone, one process has all replicas. Prints the
+trained weight.
 """
 
 import sys

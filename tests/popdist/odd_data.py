@@ -1,5 +1,6 @@
-"""A program of several instances whose collectives have data of every type and layout. It prints
-"passed"."""
+"""A program of several instances whose collectives have data of every type and layout; it prints
+"passed".
+"""
 
 import numpy as np
 import popdist
@@ -11,7 +12,7 @@ i, n = popdist.getInstanceIndex(), popdist.getNumInstances()
 last = n - 1
 z = torch.tensor([1 + 2j, 3.0])
 
-# Views: negated as they are read, of one element with a stride, transposed, expanded, by channels.
+# Views: lazily negated, of one element with a stride, transposed, expanded, channels last.
 assert collectives.broadcast(z.conj(), last).tolist() == [1 - 2j, 3]
 assert collectives.all_reduce(z.conj()).tolist() == [n * (1 - 2j), 3 * n]
 assert collectives.all_gather(z.conj().imag[:1]).tolist() == [-2.0] * n
@@ -26,7 +27,7 @@ image = torch.arange(8.0).reshape(1, 2, 2, 2).to(memory_format=torch.channels_la
 assert torch.equal(collectives.broadcast(image + i, 0), image)
 assert collectives.all_reduce(torch.ones(2, requires_grad=True)).tolist() == [n, n]
 
-# Types that torch has little arithmetic of, and means of those that a sum does not fit into.
+# Types for which torch lacks arithmetic, and means of types that overflow in a sum.
 bits = torch.tensor([False, i > 0])
 assert collectives.all_reduce(bits).tolist() == [False, n > 1]
 assert collectives.all_reduce(bits, "min").tolist() == [False, False]
@@ -42,13 +43,13 @@ for array in (np.array(["a", "bcd"]), np.array(["2020-01-01"], "M8[D]"), np.arra
     found = collectives.broadcast(other, last)
     assert (found.dtype, found.shape, found.tolist()) == (array.dtype, array.shape, array.tolist())
 
-# Python's numbers are arrays of no dimension.
+# Python's numbers are arrays without dimensions.
 assert collectives.all_reduce(1.5, "mean") == 1.5 and collectives.broadcast(i, last) == last
 assert collectives.all_gather(float(i)).tolist() == [*map(float, range(n))]
 
 
 def refused(error, text, call, *arguments):
-    """On every instance, before anything is sent: the next collective works."""
+    """The call fails on every instance before anything is sent: the next collective works."""
     try:
         call(*arguments)
     except error as raised:
@@ -61,9 +62,9 @@ def refused(error, text, call, *arguments):
 gather, reduce = collectives.all_gather, collectives.all_reduce
 refused(TypeError, "no max of torch.complex64", reduce, z, "max")
 refused(TypeError, "no mean of torch.bool", reduce, bits, "mean")
-refused(TypeError, "that is sparse_coo: pass an ordinary one", reduce, torch.eye(2).to_sparse())
+refused(TypeError, "that is sparse_coo: pass a dense one", reduce, torch.eye(2).to_sparse())
 refused(TypeError, "Python objects", gather, np.array([None]))
 if n > 1:
-    refused(popdist.together.Error, "of 20 dimensions: at most 16", gather, torch.ones([1] * 20))
+    refused(popdist.together.Error, "dimensions: the limit is 16", gather, torch.ones([1] * 20))
 refused(ValueError, "broadcast(root=9)", collectives.broadcast, bits, 9)
 print("passed")

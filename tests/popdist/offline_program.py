@@ -1,5 +1,8 @@
-"""`python offline_program.py FOLDER`: compiles a model on four IPUs with plain options, writes its
-report below the folder, and prints what it is and how running it is refused."""
+"""Compiles a model on four IPUs with plain options, and prints how running it is refused.
+
+`python offline_program.py FOLDER` writes the model's report below the folder, and prints the number
+of IPUs as well.
+"""
 
 import json
 import re
@@ -10,7 +13,7 @@ import torch
 
 
 class Layers(torch.nn.Module):
-    """One an IPU."""
+    """One layer per IPU."""
 
     def __init__(self):
         super().__init__()

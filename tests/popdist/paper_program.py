@@ -1,7 +1,7 @@
-"""Compiles a model for one of 64 instances, which have a replica on four IPUs each, without a
-device: `python paper_program.py MODEL`. Prints what that took, as JSON.
+"""Compiles a model for one of 64 instances without a device, and prints the cost as JSON.
 
-Weights are on device "meta": nothing has their values.
+`python paper_program.py MODEL`. Each instance has a replica on four IPUs. Weights are on device
+"meta", without values.
 """
 
 import json
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 INSTANCES, IPUS, ACCUMULATION = 64, 4, 16
-# Layers, width, tokens known, tokens of a sequence, whether a token sees those behind it.
+# Layers, width, vocabulary, tokens of a sequence, whether a token attends to later ones.
 MODELS = {
     "bert-large": (24, 1024, 30522, 384, True),
     "gpt": (32, 4096, 50257, 1024, False),
@@ -23,7 +23,7 @@ MODELS = {
 
 
 class Layer(nn.Module):
-    """Attention and a perceptron, each behind a norm and beside what comes in."""
+    """Attention and a perceptron, each after a norm, with residual connections."""
 
     def __init__(self, width, sees_all):
         super().__init__()
@@ -43,7 +43,7 @@ class Layer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Tokens to the logits of tokens, cut evenly over the IPUs."""
+    """Maps tokens to the logits of tokens; cut evenly over the IPUs."""
 
     def __init__(self, layers, width, vocabulary, length, sees_all):
         super().__init__()
@@ -63,7 +63,7 @@ class Transformer(nn.Module):
 
 
 def peak_bytes():
-    """Of this program: getrusage() counts what its parent had when it forked."""
+    """Returns the peak of this program: getrusage() includes the parent's memory at the fork."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\s*(\d+) kB", status)[1]) * 1024
 

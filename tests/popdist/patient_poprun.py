@@ -1,6 +1,6 @@
-"""poprun that gives the others all the time they need to raise errors after an instance failed.
+"""Runs poprun with unlimited time for the other instances to raise errors after one failed.
 
-Where they do not notice by themselves that one is missing, the run has no end.
+If they do not notice that an instance is missing, the run does not end.
 """
 
 import sys

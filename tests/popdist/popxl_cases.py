@@ -1,7 +1,7 @@
-"""PopXL programs of R replicas, by name: what they leave in variables, and what they return.
+"""PopXL programs of R replicas, by name: the values that they leave in variables and return.
 
-Each is called within the main graph with x, of shape (WIDTH,) and another on every replica, and
-gives (variables, tensors).
+Each is called within the main graph with x of shape (WIDTH,), which differs between replicas, and
+returns (variables, tensors).
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ CASES = {}
 
 
 def for_replicas(least):
-    """A program for a multiple of so many replicas."""
+    """Registers a program for a multiple of `count` replicas."""
 
     def add(build):
         CASES[build.__name__] = (least, build)
@@ -52,7 +52,7 @@ def one_group(x):
 
 @for_replicas(2)
 def replicas_that_differ_in_a_group(x):
-    """The value of a group is its first replica's, on every instance."""
+    """A group's value is that of its first replica, on every instance."""
     rgs = [popxl.gir().replica_grouping(group_size=size) for size in (None, 2)]
     variables = [popxl.variable(by_group(rg), replica_grouping=rg) for rg in rgs]
     for v in variables:
@@ -85,7 +85,7 @@ def irregular_groups(x):
 
 
 def sharded(x, mode="one_per_group", **how):
-    """The shards are gathered, summed with x, and scattered again."""
+    """Shards are gathered, summed with x, and scattered again."""
     rg = how.get("replica_grouping", popxl.gir().replica_grouping())
     v, shard = popxl.replica_sharded_variable(by_group(rg), retrieval_mode=mode, **how)
     over = how.get("shard_over", rg.group_size)
@@ -130,7 +130,7 @@ def remote_variables(x):
 
 @for_replicas(2)
 def other_types(x):
-    """Of each replica: halves, whole numbers and float8, in state and in a remote buffer."""
+    """Has float16, integers and float8 per replica, in state and in a remote buffer."""
     own, variables = popxl.gir().replica_grouping(group_size=1), []
     data = np.round(numbers(popxl.gir().replication_factor, WIDTH) * 8)
     for dtype in (popxl.float16, popxl.int32, popxl.uint8):
@@ -166,8 +166,11 @@ def random_masks(x):
 
 @for_replicas(4)
 def scattered_within_and_summed_across(x):
-    """Of tensors cut over pairs: over the other replicas, scatter within an instance, sum across
-    instances, gather within is the plain sum. x is of whole numbers: any order gives these bits."""
+    """Reduces tensors cut over pairs over the other replicas, directly and in three parts.
+
+    Scatter within an instance, sum across instances and gather within must equal the direct sum. x
+    holds integers, so that any order gives the same bits.
+    """
     whole = ops.cast(ops.cast(x * 8.0, popxl.int32), popxl.float32)
     everywhere, here = popxl.gir().replication_factor, popxl.gir().instance_replication_factor
     others = popxl.gir().replica_grouping(stride=2)

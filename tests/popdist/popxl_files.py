@@ -1,7 +1,8 @@
-"""Instances and files: `popxl_files.py FOLDER REPLICAS`.
+"""Writes and reads files of PopXL sessions in several instances: `popxl_files.py FOLDER REPLICAS`.
 
-Trains with memory-mapped and other variables, writes FOLDER/saved, and FOLDER/loaded.<instance>.npz
-of a new session that read it. Without a launcher one process has all replicas.
+It trains with memory-mapped and other variables, and writes FOLDER/saved, and
+FOLDER/loaded.<instance>.npz of a new session that has read FOLDER/saved. Without a launcher one
+process has all replicas.
 """
 
 import sys
@@ -18,7 +19,7 @@ drawn = np.random.default_rng(3)
 
 
 def session():
-    """Two variables of groups of two, one in shards and memory-mapped; and one of no file."""
+    """Makes two variables for groups of two, one sharded and memory-mapped; one without file."""
     ir = popxl.Ir("popdist" if popdist.isPopdistEnvSet() else replicas)
     with ir.main_graph, popxl.in_sequence():
         pairs = ir.replica_grouping(group_size=2)

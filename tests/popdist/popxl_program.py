@@ -1,7 +1,7 @@
 """Runs the programs of popxl_cases over all replicas.
 
-`popxl_program.py FOLDER REPLICAS [CASE ...]`: writes FOLDER/<instance>.npz, outputs and variables
-of each case. Without a launcher one process has all replicas.
+`popxl_program.py FOLDER REPLICAS [CASE ...]` writes FOLDER/<instance>.npz: outputs and variables of
+each case. Without a launcher one process has all replicas.
 """
 
 import sys
@@ -16,14 +16,14 @@ RUNS = 2
 
 
 def local(array, ir):
-    """What this instance's replicas have of rows of all; for a single one no dimension."""
+    """Returns the rows of this instance's replicas; a single replica has no dimension."""
     count, first = ir.instance_replication_factor, popdist.getReplicaIndexOffset()
     own = array[:, first : first + count]
     return own[:, 0] if count == 1 else own
 
 
 def results(build, replicas, transfers=2):
-    """By name: of the last of RUNS, and of variables as they are then, and written and fetched."""
+    """Returns results of the last of RUNS, and variables then and after a write and fetch."""
     ir = popxl.Ir("popdist" if popdist.isPopdistEnvSet() else replicas)
     assert ir.replication_factor == replicas
     assert ir.instance_replication_factor == replicas // popdist.getNumInstances()
@@ -58,7 +58,7 @@ def results(build, replicas, transfers=2):
             )
         plain = [v for v in variables if v.retrieval_mode == "one_per_group"]
         now = {v: session.get_tensor_data(v) for v in plain}
-        # numpy has no arithmetic of float8
+        # numpy has no float8 arithmetic
         session.write_variables_data(
             {v: a.copy() if a.dtype.names else a * 2 for v, a in now.items()}
         )

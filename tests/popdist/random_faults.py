@@ -1,12 +1,13 @@
-"""Kills and stops of one instance at random times: `python tests/popdist/random_faults.py
---points 500 --instances 8`.
+"""Kills and stops one instance at random times: `python tests/popdist/random_faults.py --points 500
+--instances 8`.
 
-poprun runs faulty_program.py, which compiles, trains, saves and calls collectives; instances share
-memory, or are on hosts of `--on-a-host` of them, with gradients that are lent over wires.
-All of it must end, by errors that name whom they waited for, and nothing may be left: no process,
-no file in /dev/shm or in the folder of temporary files. Prints the longest time until the end.
-Of most points the instances are forks of this process, which has torch loaded: it is what they do
-that is struck. Every tenth strikes them from their very start.
+poprun runs faulty_program.py, which compiles, trains, saves and calls collectives. Instances share
+memory, or are on hosts with `--on-a-host` instances each, with gradients in bulk transfers between
+hosts. All instances must end, with errors that name the instances that they waited for. Nothing may
+be left: no process, no file in /dev/shm or in the folder of temporary files. Prints the longest
+time until the end. At most points the instances are forks of this process, which has torch loaded,
+so that the fault strikes their work. At every tenth point they are new processes, and the fault may
+strike their start.
 """
 
 import argparse
@@ -35,7 +36,7 @@ BARE = re.compile(
 
 
 class Run:
-    """poprun with the program, in a folder. cold: its processes are new ones, without torch."""
+    """Runs poprun with the program in a folder. cold: new processes, without torch."""
 
     def __init__(
         self, args: argparse.Namespace, folder: Path, apart: bool, cold: bool, fault: str
@@ -60,23 +61,23 @@ class Run:
                     env=environment,
                 )  # fmt: skip
         else:
-            from loaded_poprun import poprun  # where it is loaded, after main has begun
+            from loaded_poprun import poprun  # here, so that it is loaded after main has begun
 
             self.errors.touch()
             self.process = poprun(words, environment, folder, self.errors)
 
     def status(self) -> int | None:
-        """As of subprocess; None while it runs."""
+        """Returns the status as subprocess does; None while it runs."""
         if isinstance(self.process, subprocess.Popen):
             return self.process.poll()
         return self.process.exitcode
 
     def wait(self) -> None:
-        """For its end."""
+        """Waits for its end."""
         (self.process.wait if isinstance(self.process, subprocess.Popen) else self.process.join)()
 
     def pids(self, instances: int) -> list[int]:
-        """Processes of the instances, once all are started."""
+        """Returns the processes of the instances, once all are started."""
         while self.status() is None:
             found = re.findall(r"instance \d+ on \S+ is process (\d+)", self.errors.read_text())
             if len(found) == instances:
@@ -85,12 +86,12 @@ class Run:
         return []
 
     def left(self) -> list[str]:
-        """What is there after its end."""
+        """Returns what is left after its end."""
         found = [f"process {pid}" for pid in self.processes()]
         return found + [f"file {path}" for path in self.temporary.iterdir()]
 
     def processes(self) -> list[int]:
-        """Those in its folder."""
+        """Returns the processes in its folder."""
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -100,7 +101,7 @@ class Run:
 
 
 def wait(run: Run, pids: list[int], victim: int | None) -> bool:
-    """Whether it ends. A stopped victim that nobody waits for any more is continued."""
+    """Returns whether it ends. Continues a stopped victim for which no instance waits any more."""
     until = time.monotonic() + SECONDS_TO_WAIT
     while run.status() is None and time.monotonic() < until:
         if victim is not None and not any(is_running(pid) for pid in pids if pid != victim):
@@ -115,7 +116,7 @@ class Ended(NamedTuple):
 
     seconds: float  # since the fault, or since the start
     status: int | None
-    error: str  # what is wrong, and what was said; "" if nothing is
+    error: str  # what is wrong, and the output; "" if nothing is
     said: str  # by poprun and all instances
     told: str  # the error of instance 0
 
@@ -128,8 +129,11 @@ def strike(
     after: float | None = None,
     fault: str = "",
 ) -> Ended:
-    """Strikes one of the instances by a signal, so many seconds after the start, or the last one at
-    the point of a POPTORCH_FAULT, or none."""
+    """Runs the program and strikes one instance, or none.
+
+    It strikes any instance by a signal `after` seconds, or the last one at the point of a
+    POPTORCH_FAULT.
+    """
     shared = set(os.listdir("/dev/shm"))
     folder = Path(tempfile.mkdtemp()).resolve()  # forks would remove a TemporaryDirectory
     run = Run(args, folder, apart, cold, fault)
@@ -140,7 +144,7 @@ def strike(
         if after is not None and pids:
             time.sleep(max(begin + after - time.monotonic(), 0))
             victim = random.choice(pids)
-            with contextlib.suppress(ProcessLookupError):  # it has come to its end
+            with contextlib.suppress(ProcessLookupError):  # it has already ended
                 os.kill(victim, kind)
             begin = time.monotonic()
         ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)
@@ -166,7 +170,7 @@ def strike(
 
 
 def named(way: tuple[bool, bool]) -> str:
-    """A way in words."""
+    """Returns a way in words."""
     return f"{'apart' if way[0] else 'together'}, {'cold' if way[1] else 'loaded'}"
 
 
@@ -175,7 +179,7 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--instances", type=int, default=8)
     parser.add_argument("--on-a-host", type=int, default=1)  # instances, where they are apart
-    parser.add_argument("--sync-seconds", type=int, default=20)  # until a stopped one is named
+    parser.add_argument("--sync-seconds", type=int, default=20)  # until a stopped instance is named
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     args = parser.parse_args()
     random.seed(args.seed)

@@ -1,8 +1,8 @@
 """Trains from a checkpoint, if there is one, and writes another after every step.
 
-`restarted_program.py FOLDER KILLS`: each instance has a file of its own, and they go on from the
-last step that all have written. FOLDER/<instance>.end.pt: weights and losses. KILLS: in which
-start which instance kills itself amid which step, as `instance:step,instance:step`.
+`restarted_program.py FOLDER KILLS`: each instance has a separate file, and all continue from the
+last step that all have written. FOLDER/<instance>.end.pt has the weights and losses. KILLS says in
+which start which instance kills itself in which step, as `instance:step,instance:step`.
 """
 
 import os

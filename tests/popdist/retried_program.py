@@ -1,6 +1,10 @@
-"""Trains a model for each point of its first call: instance 1 is interrupted there, the others are
-told, and all call again. Prints the points at which each instance failed once and only once, and
-whether all instances have the same weights then."""
+"""Trains models whose first call is interrupted in instance 1, after which all instances call
+again.
+
+There is a model for each point of the first call. The other instances are notified of the
+interrupt. Prints the points at which each instance failed exactly once, and whether all instances
+have the same weights afterwards.
+"""
 
 import contextlib
 import copy
@@ -31,13 +35,13 @@ class Network(torch.nn.Module):
 
 
 def fails(call):
-    """Whether it is interrupted, or told that another instance was."""
+    """Returns whether it is interrupted, or notified of another instance's interrupt."""
     try:
         call()
     except KeyboardInterrupt:
         return popdist.getInstanceIndex() == 1
     except poptorch.Error as error:
-        return "has failed. It says: interrupted" in error.message
+        return "has failed. Its error: interrupted" in error.message
     return False
 
 
@@ -54,7 +58,7 @@ for point in POINTS:
     initial = copy.deepcopy(network.state_dict())
     with fault:
         found = [fails(lambda: training(rows))]  # noqa: B023
-    network.load_state_dict(initial)  # runs that were interrupted may have changed it
+    network.load_state_dict(initial)  # interrupted runs may have changed it
     training.copyWeightsToDevice()
     found += [fails(lambda: training(rows))]  # noqa: B023
     weight = network.layer.weight.detach().clone()

@@ -1,4 +1,4 @@
-"""A clock that the test sets, and instances that end, write and hear signals as the test says."""
+"""Simulates a clock, and instances that end, write and receive signals, as a test says."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ class SimulatedClock(Clock):
         self._plan = []
 
     def at(self, time, action):
-        """Calls an action at a time; actions of one time are called together, in order."""
+        """Calls an action at a time; actions for the same time are called together, in order."""
         self._plan.append((time, action))
         self._plan.sort(key=lambda planned: planned[0])
 
@@ -40,7 +40,7 @@ class SimulatedClock(Clock):
 
 
 class SimulatedInstance(Running):
-    """heard: the signals that it got, with their times. obeys: those that end it."""
+    """heard: the signals that it received, with their times. obeys: those that end it."""
 
     def __init__(self, clock, index, streams, *, obeys, has_pidfd):
         outs = [os.pipe() for _ in range(2)]
@@ -57,7 +57,7 @@ class SimulatedInstance(Running):
             self.pidfd, self._ends = os.pipe()
 
     def write(self, data, file=1):
-        """Writes to stdout or stderr as much as the pipe takes, and returns the rest."""
+        """Writes to stdout or stderr as much as the pipe accepts, and returns the rest."""
         os.set_blocking(self._writers[file - 1], False)
         try:
             return data[os.write(self._writers[file - 1], data) :]
@@ -71,7 +71,7 @@ class SimulatedInstance(Running):
         self._writers = []
 
     def end(self, code, *, held=False):
-        """Ends with a status, or a negative signal. held: somebody else keeps its pipes open."""
+        """Ends with a status, or a negative signal. held: another process keeps its pipes open."""
         if self.process.returncode is None:
             self.process.returncode = code
             if not held:
@@ -92,8 +92,8 @@ class SimulatedInstance(Running):
 class Simulation:
     """A supervisor of simulated instances. groups: the process groups that the guard would kill.
 
-    obeys: signals that end an instance, by instance; all end by SIGKILL. reader: what reads stdout;
-    stderr goes there as well.
+    obeys: signals that end an instance, by instance; SIGKILL ends all. reader: reads stdout, and
+    stderr too.
     """
 
     def __init__(self, count, *, obeys=None, has_pidfd=True, folder=None):
@@ -130,7 +130,7 @@ class Simulation:
         return outcome
 
     def read(self):
-        """Returns what the reader finds now."""
+        """Returns the data that the reader finds now."""
         os.set_blocking(self.reader, False)
         try:
             return os.read(self.reader, 1 << 20)
@@ -138,12 +138,12 @@ class Simulation:
             return b""
 
     def close_reader(self):
-        """Closes the reader: nobody reads any more."""
+        """Closes the reader: nothing reads any more."""
         os.close(self.reader)
         self.reader = None
 
     def close(self):
-        """Closes what the simulation has opened."""
+        """Closes everything that the simulation has opened."""
         os.close(self._sink.file)
         if self.reader is not None:
             self.close_reader()

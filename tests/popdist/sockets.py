@@ -1,4 +1,4 @@
-"""What processes listen on, and strangers who come there."""
+"""Lists the sockets on which a process listens, reserves ports, and connects as a stranger."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-# Nothing, a word of another protocol, lengths beyond all memory, and noise.
+# Nothing, a request of another protocol, lengths beyond all memory, and noise.
 SAID = (
     b"",
     b"GET / HTTP/1.1\r\n\r\n",
@@ -20,7 +20,7 @@ SAID = (
 
 @pytest.fixture
 def reserved_port():
-    """A port that, like the next one, nobody else is given meanwhile: what listens there sets
+    """A port that, like the next one, no other program gets meanwhile; a server there sets
     SO_REUSEADDR."""
     with contextlib.ExitStack() as kept:
         while (first := _reserve_two(kept)) is None:
@@ -29,7 +29,7 @@ def reserved_port():
 
 
 def _reserve_two(kept):
-    """The first of two ports in a row; None if the second is used by others."""
+    """Returns the first of two consecutive ports; None if another program uses the second."""
     with contextlib.ExitStack() as tried:
         sockets = [tried.enter_context(socket.socket()) for _ in range(2)]
         for each in sockets:
@@ -45,7 +45,8 @@ def _reserve_two(kept):
 
 
 def listening(pid):
-    """Addresses and ports that a process listens on: its sockets in the kernel's tables."""
+    """Returns addresses and ports on which a process listens, from its sockets in the kernel's
+    tables."""
     own = set()
     for file in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -64,8 +65,7 @@ def listening(pid):
 
 
 def strangers_come(places):
-    """Each has something to say at each place. They are not let in; or who says it loses the
-    connection."""
+    """Connects to each place with each text. The stranger is refused, or loses its connection."""
     for _, address, port in places:
         for said in SAID:
             try:

@@ -1,4 +1,4 @@
-"""State of models of two instances: who reads what, and what they are warned of, as JSON."""
+"""Reads state of models in two instances, and prints values and warnings as JSON."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ found = {}
 
 
 class Network(torch.nn.Module):
-    """A weight, perhaps one of each group of replicas, and a buffer of each replica."""
+    """Has a weight, perhaps one per group of replicas, and a buffer per replica."""
 
     def __init__(self, groups=0):
         super().__init__()
@@ -30,7 +30,7 @@ class Network(torch.nn.Module):
 
 
 def trained(seed=7, groups=0):
-    """A wrapped model after one step, and its optimiser."""
+    """Returns a wrapped model after one step, and its optimiser."""
     options = popdist.poptorch.Options().randomSeed(seed).broadcastBuffers(False)
     torch.manual_seed(seed)
     model = Network(groups)
@@ -44,7 +44,7 @@ def trained(seed=7, groups=0):
 
 
 def rows():
-    """This instance's: its replicas are 2 · index and the next."""
+    """Returns this instance's rows: its replicas are 2 · index and the next."""
     return torch.tensor([[1.0 + 2 * index, 0.0], [2.0 + 2 * index, 0.0]])
 
 
@@ -65,7 +65,7 @@ if index == 0:
 popdist.synchronize()
 found["seen"] = model.seen.tolist()
 
-# All together read what is divided among them, and then buffers are the first replica's.
+# All together read divided state; buffers are then the first replica's.
 model, wrapped, optimiser = trained(groups=2)
 found["scales"] = model.scale.tolist()
 found["seen together"] = model.seen.tolist()
@@ -77,7 +77,7 @@ wrapped.copyWeightsToDevice()
 wrapped.copyWeightsToHost()
 found["doubled"] = torch.equal(model.scale, saved["scale"] * 2)
 
-# Instances that begin differently are warned; other programs are refused, of inference too.
+# Instances that begin differently are warned; different programs are refused, also in inference.
 sys.stderr.write("differing\n")
 trained(seed=index)
 options = popdist.poptorch.Options()
@@ -97,14 +97,14 @@ class Shifted(torch.nn.Module):
 sys.stderr.write("differing buffers\n")
 poptorch.inferenceModel(Shifted(), options)(torch.ones(2, 2))
 
-# Learning rates that change alike, and then do not.
+# Learning rates change equally, and then differently.
 sys.stderr.write("differing rates\n")
 _, changing, changed = trained()
 for rate in (0.2, 0.3, 0.4 + 0.25 * index):
     changed.param_groups[0]["lr"] = rate
     changing.setOptimizer(changed)
     changing(rows())
-popdist.synchronize()  # what they tell each other has come
+popdist.synchronize()  # the messages between instances have arrived
 changing(rows())
 sys.stderr.write("one changes\n")
 _, changing, changed = trained()
@@ -114,7 +114,7 @@ if index == 1:
 for _ in range(2):
     changing(rows())
     popdist.synchronize()
-# Weights that all write alike, and then one alone, or all differently.
+# All write equal weights; then one writes alone, or all write different weights.
 for name, last in (("written alone", index), ("written apart", 2 + index)):
     sys.stderr.write(f"{name}\n")
     weights, written, _ = trained()
@@ -128,7 +128,7 @@ for name, last in (("written alone", index), ("written apart", 2 + index)):
     written(rows())
 sys.stderr.write("alone\n")
 
-# One instance reads alone what is divided; the other has ended.
+# One instance alone reads divided state; the other has ended.
 wrapped(rows())
 if index == 0:
     found["alone"] = [

@@ -1,7 +1,10 @@
-"""`stepping_program.py GO [STEPS [DEADLINE]]`: trains on all instances. After the first step it
-prints its process, and continues once the file GO is there, for STEPS (1) further ones; then it
-prints a weight. STEPS "for ever": it prints "steps" after the third one. DEADLINE: seconds that the
-model's instances wait for each other, once all have joined."""
+"""Trains on all instances, and pauses after the first step until a file is there.
+
+`stepping_program.py GO [STEPS [DEADLINE]]`: after the first step it prints its process, and
+continues when the file GO exists, for STEPS (1) further ones; then it prints a weight. STEPS "for
+ever": it prints "steps" after the third one. DEADLINE: seconds that the model's instances wait for
+each other, once all have joined.
+"""
 
 import os
 import sys

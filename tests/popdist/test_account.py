@@ -1,4 +1,4 @@
-"""The account of a program of several processes, compiled offline for one of them."""
+"""Tests the report of a program of several processes that is compiled offline for one of them."""
 
 import json
 import re
@@ -16,7 +16,7 @@ BANDWIDTH = {"IPU-Links": 320e9, "GW-Links": 12.5e9}
 
 
 class Layers(torch.nn.Module):
-    """Two layers, each on an IPU of its own if asked."""
+    """Two layers, on separate IPUs if requested."""
 
     def __init__(self, ipus=1):
         super().__init__()
@@ -31,7 +31,7 @@ class Layers(torch.nn.Module):
 
 
 def compiled(replicas, processes=1, process=0, ipus=1, change=lambda options: None):
-    """Of so many replicas in all."""
+    """Compiles for the given number of replicas in all."""
     options = poptorch.Options().useOfflineIpuTarget().replicationFactor(replicas // processes)
     options.Distributed.configureProcessId(process, processes)
     options.Training.gradientAccumulation(4)
@@ -60,7 +60,7 @@ def test_it_does_not_depend_on_the_number_of_processes(ipus):
     assert all(ipu["link_bytes"] > 0 and ipu["host_bytes"] > 0 for ipu in expected["ipus"])
     for processes in (2, 4):
         found = compiled(4, processes, processes - 1, ipus)
-        # Of the host's traffic each process has its replicas' part.
+        # Each process has its replicas' part of the host's traffic.
         executables = [wrapper_state(w).compiled.executable for w in (alone, found)]
         [(_, alls)], [(_, own)] = (executable.input_types() for executable in executables)
         assert own[0] * processes == alls[0]
@@ -91,7 +91,7 @@ def test_a_sum_over_domains_has_three_parts(domain):
     gradient = 4 * WIDTH * WIDTH
     sent = {
         ("reduce_scatter", "IPU-Links"): gradient // 2,
-        ("all_reduce", "GW-Links"): gradient // 2,  # of each half the part of two, twice
+        ("all_reduce", "GW-Links"): gradient // 2,  # half of each half, twice
         ("all_gather", "IPU-Links"): gradient // 2,
     }
     for ipu in (0, 1):
@@ -118,7 +118,7 @@ def test_a_sum_within_a_domain_or_of_lone_replicas_has_one(domain, size, expecte
     domain(size)
     found = parts_of(compiled(4).report())
     assert {key: part["members"] for key, part in found.items()} == expected
-    # Twice what a ring's members send of it: three quarters, of both layers.
+    # Twice the bytes that a ring's members send: three quarters, of both layers.
     assert [part["bytes"] for part in found.values()] == [2 * 2 * 4 * WIDTH * WIDTH * 3 // 4]
 
 
@@ -165,7 +165,7 @@ def test_idle_ipus_are_those_of_the_instance(process):
     assert wrapped.report()["idle_ipus"] == 1
     data = recording.data_of(wrapper_state(wrapped).compiled.executable, {"kind": "training"})
     [found] = [a for a in advice.advise(data) if a["kind"] == "idle_replica"]
-    assert found["text"].startswith("1 of the 4 IPUs that are reserved ")
+    assert found["text"].startswith("1 of the 4 reserved IPUs ")
     assert "options.replicationFactor(4)" in found["cure"]
 
 

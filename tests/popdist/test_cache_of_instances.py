@@ -1,4 +1,4 @@
-"""Instances that share a folder of executables compile once, also when one of them is killed."""
+"""Instances that share a cache folder compile once, also when one of them is killed."""
 
 import contextlib
 import re
@@ -59,7 +59,7 @@ def test_the_first_compiles_and_the_others_load(tmp_path):
 
 
 def has_open(pid, path):
-    """Whether a process has a file open."""
+    """Returns whether a process has a file open."""
     with contextlib.suppress(OSError):
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):

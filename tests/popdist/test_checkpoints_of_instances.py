@@ -1,4 +1,4 @@
-"""A checkpoint of N processes goes on in another number of them, to the same bits."""
+"""A checkpoint of N processes continues bit-identically in another number of processes."""
 
 import itertools
 import sys
@@ -14,7 +14,7 @@ COUNTS = (1, 2, 4) if NIGHT else (1, 2)
 
 
 def come_to(folder, count, checkpoint):
-    """What each of so many processes comes to."""
+    """Returns the results of each of `count` processes."""
     folder.mkdir()
     poprun("--num-instances", count, "--num-replicas", REPLICAS, sys.executable, PROGRAM, folder,
            REPLICAS, checkpoint)  # fmt: skip
@@ -23,7 +23,7 @@ def come_to(folder, count, checkpoint):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """By number of processes: the folder with the checkpoint, and what they come to."""
+    """Number of processes → the folder with the checkpoint, and the results."""
     top = tmp_path_factory.mktemp("saved")
     return {n: (top / str(n), come_to(top / str(n), n, "save")) for n in COUNTS}
 

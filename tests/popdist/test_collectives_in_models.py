@@ -1,4 +1,4 @@
-"""Collectives of a model reach the replicas of other processes, with the bits of one process."""
+"""Collectives of a model reach replicas in other processes, and give the bits of one process."""
 
 import subprocess
 import sys

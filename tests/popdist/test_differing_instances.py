@@ -1,4 +1,4 @@
-"""Instances that are not alike are refused before the first step, both by name."""
+"""Instances that differ are refused before the first step; the error names both."""
 
 import json
 import socket
@@ -17,14 +17,14 @@ def told(folder, *words):
 
 @pytest.mark.shared
 def test_models_that_differ(tmp_path):
-    """And a model that is equal again trains."""
+    """A model that is equal again trains."""
     for index, found in enumerate(told(tmp_path)):
         assert found.pop("equal") == "trained"
         for name, text in found.items():
             other = f"instance {1 - index} on {socket.gethostname()} (process "
             assert other in text, (name, text)
             assert f"than this one, instance {index}." in text or "has failed. It says" in text
-            assert "runs another program than this one" in text
+            assert "runs a different program than this one" in text
 
 
 @pytest.mark.shared

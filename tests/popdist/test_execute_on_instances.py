@@ -1,4 +1,4 @@
-"""A validation of one instance, with a model that it compiles and runs alone."""
+"""One instance validates with a model that it compiles and runs alone."""
 
 from pathlib import Path
 

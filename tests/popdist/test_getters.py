@@ -1,4 +1,6 @@
-"""What a process is told of the instances: variables, getters, and other launchers'."""
+"""Tests how a process learns about its instances: variables, getters, and other launchers'
+variables.
+"""
 
 import json
 import os
@@ -60,11 +62,11 @@ def test_instances_of_different_size_have_no_numbers(monkeypatch):
     set_instance(monkeypatch, 1, 3)
     monkeypatch.setenv(instance.UNIFORM, "0")
     assert popdist.getNumTotalReplicas() == 6
-    with pytest.raises(Error, match="has 2 of 6 replicas, from 2 on"):
+    with pytest.raises(Error, match="has 2 of 6 replicas, starting at 2"):
         popdist.getInstanceIndex()
     monkeypatch.setenv(instance.UNIFORM, "1")
     monkeypatch.setenv(instance.OFFSET, "1")
-    with pytest.raises(Error, match="from 1 on"):
+    with pytest.raises(Error, match="starting at 1"):
         popdist.getNumInstances()
 
 

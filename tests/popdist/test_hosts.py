@@ -1,4 +1,4 @@
-"""Models whose instances count as being on several hosts: Gloo carries what their engines send."""
+"""Tests models whose instances count as being on several hosts, which communicate through Gloo."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ HOST = socket.gethostname()
 
 
 def pids_of(process, count):
-    """The processes of the instances, once each has made a step."""
+    """Returns the processes of the instances, once each has made a step."""
     said = [process.stdout.readline() for _ in range(count)]
     pids = {line.partition("]")[0]: int(line.rpartition(":")[2]) for line in said}
     return [pids[f"[1,{i}"] for i in range(count)]
@@ -34,7 +34,7 @@ def let_run(process, count, go):
 
 @pytest.fixture
 def stepping(tmp_path):
-    """Starts instances and gives poprun's process, with theirs."""
+    """Starts instances and returns poprun's process, with theirs."""
     running = []
 
     def start(*words, steps=("1",), count=2, env=None, launcher=POPRUN):
@@ -54,7 +54,7 @@ def stepping(tmp_path):
 @pytest.mark.nightly
 @pytest.mark.signals
 def test_an_instance_that_is_killed_is_named(stepping, tmp_path):
-    """By all others, who notice it by themselves."""
+    """All other instances notice the kill by themselves, and name it."""
     process, pids = stepping(steps=("for ever",), count=3, launcher=PATIENT)
     let_run(process, 3, tmp_path / "go")
     os.kill(pids[1], signal.SIGKILL)
@@ -78,13 +78,13 @@ def test_an_instance_that_is_stopped_is_named_at_the_deadline(stepping, tmp_path
 @pytest.mark.shared
 @pytest.mark.parametrize(("store", "apart"), [("file", {}), ("tcp", APART)], ids=["memory", "gloo"])
 def test_strangers_lose_their_connections(stepping, reserved_port, tmp_path, store, apart):
-    """To all that listens during a model's run, which is on the address named alone."""
+    """Strangers connect to all sockets of a model's run, which are on the named address only."""
     words = ["--mpi-local-args", f"-x POPDIST_STORE=tcp://127.0.0.1:{reserved_port}"]
     process, pids = stepping(
         *(words if store == "tcp" else ()), env={**dict.fromkeys(APART, ""), **apart}
     )
     found = [each for pid in (*pids, process.pid) for each in listening(pid)]
-    # Gloo's of popdist, of each, and those of the fabric for each connection.
+    # One of Gloo in popdist per instance, and those of the transport for each connection.
     assert len(found) == 2 + (2 * CONNECTIONS if apart else 0) + (store == "tcp")
     assert {(table, address) for table, address, _ in found} == {("tcp", "127.0.0.1")}
     strangers_come(found)

@@ -1,5 +1,6 @@
-"""Something happens to an instance of a program that compiles, trains and saves: the others say so,
-and all of it ends."""
+"""When an instance fails in a program that compiles, trains and saves, the others name it and all
+end.
+"""
 
 import os
 import socket
@@ -14,7 +15,7 @@ from launching import PYTHON, lines, poprun, started
 PROGRAM = Path(__file__).with_name("faulty_program.py")
 RETRIED = Path(__file__).with_name("retried_program.py")
 NAMED = Path(__file__).with_name("named_faults.py")
-WHOLE = "POPTORCH_INSTANCE_FAULTS" in os.environ  # the night's
+WHOLE = "POPTORCH_INSTANCE_FAULTS" in os.environ  # in the nightly
 POINTS = ("before init", "wrapping", "compile", "upload", "step", "amid a step", "fetch", "save",
           "collective", "exit")  # fmt: skip
 FEW = (
@@ -28,7 +29,7 @@ MANY = [
     for fault in ("kill", "stop", "exit", "raise")
     for point in POINTS
     if point != "amid a step" or fault in ("kill", "stop")
-    if (fault, point) != ("stop", "exit")  # it may be continued: nobody waits but poprun
+    if (fault, point) != ("stop", "exit")  # it may be continued: only poprun waits
 ]
 WAITED = {
     "before init": "to call popdist.init()",
@@ -72,7 +73,7 @@ def test_the_others_name_who_is_missing(tmp_path, count, fault, point, wait):
             assert "has waited" not in text  # it learns of the end, before its time is over
 
 
-# "running" failed once of two times beside a load of 20, for a reason that is not known yet.
+# "running" failed in one of two runs beside a load of 20; the reason is not known yet.
 PARTS = [part for part in POINTS_BY_PART if WHOLE or part != "running"]
 
 
@@ -88,9 +89,9 @@ def test_a_signal_at_each_named_point(part):
 @pytest.mark.shared
 @pytest.mark.signals
 def test_instances_that_call_again_after_an_interrupt_meet_in_the_next_attempt():
-    """At each point of the first call."""
+    """Runs at each point of the first call."""
     out, err = poprun("--num-instances=2", PYTHON, RETRIED)
-    assert "different models" not in err  # they have written the same before the same run
+    assert "different models" not in err  # they have made the same writes before the same run
     for index in range(2):
         found = lines(out, index)
         assert len(found) == 5, out

@@ -1,4 +1,4 @@
-"""Ctrl-C ends a program, while it compiles and while it trains, and leaves nothing."""
+"""Ctrl-C ends a program while it compiles and while it trains, and leaves nothing."""
 
 import contextlib
 import os
@@ -40,12 +40,12 @@ COMPILING, TRAINING = "compile:1:differentiate:1", "run:2:3:{index}"
 
 
 def is_stopped(pid):
-    """Whether a process is stopped by a signal."""
+    """Returns whether a process is stopped by a signal."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def has_pending(pid, number):
-    """Whether a stopped process finds a signal when it continues, or has ended."""
+    """Returns whether a stopped process has a pending signal, or has ended."""
     try:
         found = re.findall(
             r"^(?:Sig|Shd)Pnd:\s(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.M
@@ -59,7 +59,7 @@ def has_pending(pid, number):
 @pytest.mark.signals
 @pytest.mark.parametrize("point, whom", [(COMPILING, "poprun alone"), (TRAINING, "the group")])
 def test_ctrl_c(point, whom, tmp_path):
-    """All instances stop at the point, and find the signal when they continue."""
+    """All instances stop at the point, and get the signal when they continue."""
     shared = set(os.listdir("/dev/shm"))
     runtime, temporary = tmp_path / "runtime", tmp_path / "tmp"
     runtime.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Machines larger than this host, compiled for and accounted without a device."""
+"""Programs for machines larger than this host are compiled and reported without a device."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ MODELS = [("gpt", 6.86)] + [("bert-large", 0.365)] * NIGHT
 @pytest.mark.shared
 @pytest.mark.parametrize("model, billions", MODELS)
 def test_one_process_accounts_256_ipus(model, billions):
-    """In 1 GiB, and 90 s by night: no weight is made or copied."""
+    """Needs at most 1 GiB, and 90 s in the nightly: no weight is made or copied."""
     done = subprocess.run(
         [sys.executable, HERE / "paper_program.py", model],
         env=clean_environment(**DOMAIN), capture_output=True, text=True,
@@ -37,7 +37,7 @@ def test_one_process_accounts_256_ipus(model, billions):
 
 @pytest.mark.shared
 def test_instances_without_devices(tmp_path):
-    """Each has a report of its own; a bar of compiling only the first."""
+    """Each instance writes a separate report; only the first shows a bar of compilation."""
     out, err = poprun(
         "--offline-mode=on", "--num-ilds", 2, "--num-instances", 2, "--num-replicas", 32,
         "--ipus-per-replica", 4, sys.executable, HERE / "offline_program.py", tmp_path, env=DOMAIN,

@@ -1,4 +1,4 @@
-"""Options and devices of an instance, for PopTorch and PopART."""
+"""Tests options and devices of an instance, for PopTorch and PopART."""
 
 import os
 
@@ -22,7 +22,7 @@ def without_launcher(monkeypatch):
 
 @pytest.fixture
 def launched(monkeypatch):
-    """The second of three instances, with two replicas of four IPUs each."""
+    """Sets the variables of the second of three instances, with two replicas of four IPUs each."""
     for name, value in Instance(6, 2, 2, 4, 1, 3).variables().items():
         monkeypatch.setenv(name, value)
 
@@ -158,5 +158,5 @@ def test_a_model_within_a_part_of_the_instances(launched):
     def trained():
         poptorch.trainingModel(Loss(), popdist.poptorch.Options())(torch.ones(2, 2))
 
-    with pytest.raises(Error, match="within popdist.execute_on_instances a model cannot be one"):
+    with pytest.raises(Error, match="within popdist.execute_on_instances a model cannot use all"):
         popdist.execute_on_instances({1}, trained)

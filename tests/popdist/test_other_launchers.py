@@ -1,4 +1,4 @@
-"""Models of processes that torchrun, mpirun, srun or the program itself has numbered are one."""
+"""Processes numbered by torchrun, mpirun, srun or the program itself run one model together."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).with_name("numbered_program.py")
 
 
 def variables(way, number, port):
-    """What a launcher sets in process `number` of two."""
+    """Returns the variables that a launcher sets in process `number` of two."""
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     return {
         "torchrun": {"RANK": number, "WORLD_SIZE": 2, "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": 2}

@@ -1,4 +1,6 @@
-"""However a program ends, all of it does: nothing hangs, nothing is left."""
+"""However a program under poprun ends, all of its instances end, nothing hangs, and nothing is
+left.
+"""
 
 import os
 import re
@@ -12,14 +14,14 @@ WAITS = "echo $$; exec sleep infinity"
 
 
 def when(*files):
-    """Shell that waits for files."""
+    """Returns a shell command that waits for files."""
     return "".join(f"until [ -e {file} ]; do sleep 0.01; done; " for file in files)
 
 
 @pytest.mark.shared
 @pytest.mark.signals
 def test_the_status_is_that_of_the_first_that_failed():
-    """The others end with another one, when they are told to end."""
+    """The other instances end with status 9 when they get SIGTERM."""
     program = "if [ $RANK = 1 ]; then exit 3; fi; trap 'exit 9' TERM; while :; do sleep 1; done"
     _, err = poprun("--num-instances=3", "sh", "-c", program, status=3)
     assert "instance 1 on localhost failed first: it ended with status 3" in err
@@ -35,7 +37,7 @@ def test_an_instance_that_is_killed_is_named():
 
 @pytest.mark.signals
 def test_who_had_ended_before_is_named(tmp_path):
-    """Others may have failed as they waited for one that left early."""
+    """The others may have failed because they waited for an instance that ended early."""
     program = f"if [ $RANK -lt 6 ]; then exit 0; fi; {when(tmp_path / 'go')} exit 1"
     process = started("-vv", "--num-instances=7", "sh", "-c", program)
     left = 6
@@ -148,7 +150,7 @@ def test_nothing_is_left_in_the_folder_of_temporary_files(tmp_path):
 
 @pytest.mark.signals
 def test_an_instance_on_another_host(tmp_path):
-    """ssh is a script that runs its command here."""
+    """ssh is a script that runs its command on this host."""
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nshift 3\necho "$1" >> $SSH_LOG\nshift\nexec sh -c "$*"\n')
     ssh.chmod(0o755)

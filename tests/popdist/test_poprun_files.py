@@ -1,4 +1,6 @@
-"""Files of options: what they hold comes back, and what they cannot hold is refused."""
+"""Files of options give back the options written to them; options that a file cannot hold are
+refused.
+"""
 
 import json
 import socket
@@ -43,7 +45,7 @@ def test_what_an_ini_file_cannot_hold(tmp_path, value):
         ("num-instances = 2\nnum-instances = 3", "cannot be read"),
         ('{"mpi-local-args": "-x A=b\\u0000c"}', "--mpi-local-args takes a text without NUL"),
         ('{"sync-type": "\\ud800"}', "--sync-type takes a text without NUL"),
-        ('{"num-instances": 1.5}', "takes a text, a number or yes or no: 1.5"),
+        ('{"num-instances": 1.5}', "takes a text, a number, yes or no, but got 1.5"),
         ('{"num-instances": 1' + "0" * 5000 + "}", "cannot be read"),
         ("[poprun]\n[poprun]", "cannot be read"),
         ("", "its sections are"),
@@ -83,7 +85,7 @@ def test_this_host_by_its_names_and_addresses():
 
 
 def test_the_port_of_a_program_is_nobody_elses_while_the_launcher_runs():
-    """A server that sets SO_REUSEADDR gets it, as that of torch.distributed."""
+    """A server that sets SO_REUSEADDR, such as torch.distributed's, gets the port."""
     program = """if True:
         import os, socket
         def listens(reuses):

@@ -1,4 +1,4 @@
-"""poprun's command line: every option in every spelling, files of options, and what is refused."""
+"""Tests poprun's command line: every option in every spelling, files of options, and refusals."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from popdist.launcher.environment import mpi_words
 from popdist.launcher.option_table import TABLE, as_help, as_markdown
 from popdist.launcher.plan import make_plan, topology
 
-# A text for each kind of value, and what becomes of it.
+# A text for each kind of value, and the value that it becomes.
 SAMPLES = {
     "host": ("h[0-1],x", ("h0", "h1", "x")),
     "host-subnet": ("10.1.3.0/24", "10.1.3.0/24"),
@@ -151,10 +151,10 @@ def test_what_is_no_host(text):
     [
         (
             "--num-replicas 3 --num-instances 2",
-            "--num-replicas 3 is no multiple of --num-instances 2",
+            "--num-replicas 3 is not a multiple of --num-instances 2",
         ),
         ("--num-instances 2 --only-output-from-instance 2", "numbered from 0 to 1"),
-        ("--num-instances 3 --host a,b", "--num-instances 3 is no multiple of the 2 hosts"),
+        ("--num-instances 3 --host a,b", "--num-instances 3 is not a multiple of the 2 hosts"),
         ("--host a --host-file f", "exclude each other"),
         ("--host a,a --num-instances 2", "named twice"),
         ("--num-replicas 65", "65 IPUs .* in 2 ILDs .* --num-instances 1"),
@@ -212,7 +212,7 @@ def test_options_go_to_a_file_and_come_back(tmp_path, name):
         4, False, ("-x", "A=b c")
     )  # fmt: skip
     _, err = poprun("--export-config", file, status=2)
-    assert "there is such a file" in err
+    assert "the file exists" in err
     poprun("--num-instances=3", "--export-config", file, "--overwrite-config=yes")
     assert parse(["--import-config", str(file)]).num_instances == 3
 

@@ -1,4 +1,4 @@
-"""What instances write: tagged, by line, streams apart."""
+"""Output of instances is tagged, complete by line, with separate streams."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Who reads what poprun writes may be slow, stopped, or gone; poprun ends when it is told to."""
+"""poprun ends on request even if the reader of its output is slow, stopped or gone."""
 
 import contextlib
 import os
@@ -54,15 +54,15 @@ def test_ctrl_c_while_nobody_reads_the_last_words():
     process = started("--num-instances=2", "--only-output-from-instance=1", "sh", "-c",
                       f"if [ $RANK = 0 ]; then {program}; fi")  # fmt: skip
     signal.signal(signal.SIGINT, heard)
-    process.stderr.readline()  # "failed first": what it said last fills the pipe
+    process.stderr.readline()  # "failed first": its last output fills the pipe
     process.send_signal(signal.SIGINT)
-    process.wait()  # nobody reads
+    process.wait()  # nothing reads
     assert "Traceback" not in ended(process, 130)[1]
 
 
 @pytest.mark.shared
 def test_a_slow_reader_gets_everything(pipe):
-    """Much more than poprun keeps, and than a pipe does."""
+    """Writes much more than poprun and a pipe can hold."""
     reader, writer = pipe
     process = started("--num-instances=2", "seq", "200000", stdout=writer)
     until(lambda: is_full(writer))
@@ -76,7 +76,7 @@ def test_a_slow_reader_gets_everything(pipe):
 
 @pytest.mark.shared
 def test_lines_stay_whole_where_both_streams_are_one_file(pipe):
-    """As by 2>&1, with a reader that lets the pipe become full, empties it, and so on."""
+    """Runs as with 2>&1, with a reader that repeatedly lets the pipe fill and empties it."""
     reader, writer = pipe
     words = ["--num-instances=2", "sh", "-c", "seq 40000 & seq 40000 >&2; wait"]
     process = started(*words, stdout=writer, stderr=writer)
@@ -102,7 +102,7 @@ def test_a_terminal_gets_everything_too(tmp_path):
     termios.tcflow(terminal, termios.TCOOFF)
     words = ["--num-instances=2", "sh", "-c", f"seq 20000; touch {tmp_path}/$RANK"]
     process = started(*words, stdin=terminal, stdout=terminal)
-    assert os.get_blocking(terminal)  # which others have, too
+    assert os.get_blocking(terminal)  # other processes have it, too
     until(lambda: len(os.listdir(tmp_path)) == 2)
     termios.tcflow(terminal, termios.TCOON)
     os.close(terminal)

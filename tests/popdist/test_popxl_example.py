@@ -1,4 +1,4 @@
-"""The example of PopXL over instances prints the same losses alone and under each launcher."""
+"""The PopXL example for instances prints the same losses alone and under each launcher."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ STARTED = {
     2: [*POPRUN, "--num-instances=2", "--num-replicas=4", sys.executable],
     "torchrun": [sys.executable, *TORCHRUN, "-m", "popdist", "--replicas-per-instance=2"],
 }
-# Unbuffered, processes under torchrun may write before each other's ends of lines.
+# Without buffering, processes under torchrun may write before another's end of line.
 NUMBER = r"([-+.e\d]+)"
 
 

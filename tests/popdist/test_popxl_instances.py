@@ -1,4 +1,4 @@
-"""PopXL's programs of R replicas come to the same bits in one process and over N."""
+"""PopXL programs of R replicas give the same bits in one process and over N processes."""
 
 import subprocess
 import sys
@@ -24,13 +24,13 @@ def alone(folder, replicas):
 
 
 def own_rows(value, replicas, instance, count):
-    """An instance's rows of an output of all replicas: (1, replicas, ...)."""
+    """Returns an instance's rows of an output of all replicas: (1, replicas, ...)."""
     each = replicas // count
     rows = value[:, instance * each : (instance + 1) * each]
     return rows[:, 0] if each == 1 else rows
 
 
-# (instances, replicas); the others at night.
+# (instances, replicas); further ones in the nightly.
 WORLDS = [(2, 8), (4, 4)]
 if NIGHT:
     WORLDS += [(2, 2), (4, 8), (8, 8), (8, 16)]

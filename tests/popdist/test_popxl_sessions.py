@@ -1,4 +1,4 @@
-"""PopXL's sessions of several instances: files, PopART's session, and what they refuse."""
+"""Tests PopXL sessions of several instances: files, PopART's session, and refusals."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def without_launcher(monkeypatch):
 
 
 def ran(tmp_path, text, *options, status=0):
-    """stdout and stderr of two instances of a program."""
+    """Returns stdout and stderr of two instances of a program."""
     file = tmp_path / "program.py"
     file.write_text(HEAD + textwrap.dedent(text))
     return poprun("--num-instances=2", *options, sys.executable, file, status=status)
@@ -151,7 +151,7 @@ def test_instances_with_other_programs_are_refused(tmp_path):
         with popxl.Session(ir, "ipu_hw") as session:
             session.run()
         """, status=1)  # fmt: skip
-    assert "runs another program than this one" in err
+    assert "runs a different program than this one" in err
 
 
 @pytest.mark.shared

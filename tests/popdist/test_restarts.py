@@ -1,4 +1,4 @@
-"""A program that is killed and started again goes on from its checkpoints to the same bits."""
+"""A program that is killed and started again continues bit-identically from its checkpoints."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_a_killed_program_ends_with_the_bits_of_the_undisturbed(tmp_path):
         found[name] = [torch.load(folder / f"{index}.end.pt") for index in range(2)]
         begun = [line for line in lines(out, 0) if line.startswith("begins")]
         assert len(begun) == (3 if kills else 1)
-        # Who is ended may not have saved the last step yet.
+        # A killed instance may not have saved the last step yet.
         assert begun[-1] in ([f"begins at step {n}" for n in (4, 5, 6)] if kills else begun[:1])
         assert err.count("starting again") == len(begun) - 1
         assert not kills or "instance 1 on localhost failed first: it ended by signal 9" in err

@@ -1,6 +1,7 @@
-"""R replicas in one process, and over N, come to equal weights, state, outputs and masks.
+"""R replicas give equal weights, state, outputs and masks in one process and over N processes.
 
-Some combined variants; with POPTORCH_ALL_VARIANTS=n every n-th of the product, and more replicas.
+Some combined variants run; with POPTORCH_ALL_VARIANTS=n every n-th of the product, and more
+replicas.
 """
 
 import os
@@ -28,7 +29,7 @@ def words_of(folder, variants):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    """What one process with all replicas comes to."""
+    """Returns the results of one process with all replicas."""
     folder = tmp_path_factory.mktemp("alone")
     subprocess.run(list(words_of(folder, VARIANTS)), env=clean_environment(), check=True,
                    capture_output=True)  # fmt: skip
@@ -37,7 +38,7 @@ def alone(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=COUNTS, ids=str)
 def several(request, tmp_path_factory):
-    """What each of N processes comes to, with another number of threads than one process has."""
+    """Returns the results of N processes, with another number of threads than one process has."""
     folder, (count, on_a_host) = tmp_path_factory.mktemp("several"), request.param
     environment = {
         "POPTORCH_NUM_THREADS": "3" if count == 2 else "1",
@@ -49,8 +50,10 @@ def several(request, tmp_path_factory):
 
 
 def rows_of(value, instance, count):
-    """An instance's part of what all replicas return: replicas vary fastest, after a micro-batch's
-    rows (or its loss)."""
+    """Returns an instance's part of the results of all replicas.
+
+    Replicas vary fastest, after a micro-batch's rows (or its loss).
+    """
     each = ROWS if value.dim() == 2 else 1
     by_replica = value.reshape(-1, REPLICAS, each, *value.shape[1:])
     local = REPLICAS // count

@@ -1,4 +1,6 @@
-"""Which elements a process loads: the rules, written out plainly, against poptorch.DataLoader."""
+"""poptorch.DataLoader loads those elements in each process that a plain version of the rules
+selects.
+"""
 
 import popdist.poptorch
 import poptorch
@@ -132,7 +134,7 @@ def test_a_position_continues_on_another_number_of_processes():
 
 def test_what_by_replica_refuses():
     arguments = {"batch_size": 2, "auto_distributed_partitioning": BY_REPLICA}
-    with pytest.raises(Error, match="15 elements are no multiple of the 4 of a step of all 2"):
+    with pytest.raises(Error, match="15 elements are not a multiple of the 4 of a step of all 2"):
         poptorch.DataLoader(options_of(0, 2), Numbers(15), drop_last=False, **arguments)
     with pytest.raises(Error, match="3 elements are fewer than the 4"):
         poptorch.DataLoader(options_of(0, 2), Numbers(3), **arguments)
@@ -143,9 +145,9 @@ def test_what_by_replica_refuses():
 
 
 def test_rows_by_replica_of_groups_that_reach_across_processes_are_refused():
-    """Of four replicas in one process, 0 and 2 share rows: those are of two processes."""
+    """In one process of four replicas, 0 and 2 share rows; in two processes they are apart."""
     options = options_of(0, 2, 2).inputReplicaGrouping(2, poptorch.CommGroupType.Orthogonal)
-    with pytest.raises(Error, match="replicas that share rows would lie in several"):
+    with pytest.raises(Error, match="an input group would have replicas in several"):
         popdist.poptorch.local_rows(torch.arange(4), options)
     with pytest.raises(Error, match="Use CommGroupType.Consecutive"):
         poptorch.DataLoader(options, Numbers(9), auto_distributed_partitioning=BY_REPLICA)

@@ -1,4 +1,6 @@
-"""Stand-ins of horovod.torch and mpi4py: as programs call them, and behind what is installed."""
+"""The stand-ins of horovod.torch and mpi4py work as programs call them; installed packages take
+precedence.
+"""
 
 import subprocess
 import sys
@@ -45,7 +47,7 @@ def test_they_can_be_left_out():
     program = f"import popdist; {WHERE}"
     here = {"PYTHONPATH": str(Path(popdist.__file__).parents[1])}  # -S: no site-packages
     isolated = poprun(PYTHON, "-S", "-c", program.replace(", mpi4py.MPI", ""), env=here)[0]
-    assert "stand_ins/horovod" in isolated  # popdist appends where Python reads no start-up file
+    assert "stand_ins/horovod" in isolated  # popdist adds it; Python reads no start-up file
 
 
 def test_they_are_listed():
@@ -60,7 +62,7 @@ OTHERS = ("horovod.torch.DistributedOptimizer", "mpi4py.MPI.Win", "mpi4py.MPI.CO
 
 @pytest.mark.shared
 def test_what_they_refuse():
-    """Other names, and to send objects."""
+    """They refuse other names, and sending objects."""
     calls = [*OTHERS, "mpi4py.MPI.COMM_WORLD.bcast(object())"]
     program = "import horovod.torch, mpi4py.MPI\n"
     for module, names in OFFERED.items():
@@ -71,6 +73,6 @@ def test_what_they_refuse():
     *refused, not_sent = lines(out, 0)
     for name, text in zip(OTHERS, refused, strict=True):
         module = name.rpartition(".")[0]
-        expected = f"AttributeError {name} is not offered: this {module} is a stand-in of popdist's"
+        expected = f"AttributeError {name} is not offered: this {module} is popdist's stand-in"
         assert text.startswith(expected)
     assert not_sent.startswith("TypeError bcast of a object")

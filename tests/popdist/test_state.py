@@ -1,4 +1,6 @@
-"""State of models over two processes: what is read where, and what differs at the beginning."""
+"""Tests state of models over two processes: which process reads it, and differences at the
+beginning.
+"""
 
 import json
 import sys
@@ -12,7 +14,7 @@ PROGRAM = Path(__file__).with_name("state_program.py")
 
 @pytest.fixture(scope="module")
 def told():
-    """What each instance found, and what it wrote to stderr."""
+    """Returns the findings of each instance, and its stderr."""
     out, err = poprun("--num-instances", 2, "--num-replicas", 4, sys.executable, PROGRAM)
     return [json.loads(lines(out, i)[-1]) for i in range(2)], [lines(err, i) for i in range(2)]
 
@@ -64,7 +66,7 @@ def test_a_warning_names_a_weight_that_is_not_written_alike(told):
     for i, written in enumerate(told[1]):
         alone, apart, end = map(written.index, ("written alone", "written apart", "alone"))
         for section, said, count in (
-            (written[alone:apart], "not", int(i == 0)),  # who has written alone hears of nothing
+            (written[alone:apart], "not", int(i == 0)),  # the only writer gets no warning
             (written[apart:end], "with other values", 1),
         ):
             warnings = [line for line in section if "[instances]" in line]
@@ -77,12 +79,12 @@ def test_a_warning_names_a_weight_that_is_not_written_alike(told):
 def test_other_shapes_are_refused_before_the_first_step(told):
     for i, each in enumerate(told[0]):
         assert f"instance {1 - i} on " in each["shapes"]
-        assert f"runs another program than this one, instance {i}." in each["shapes"]
+        assert f"runs a different program than this one, instance {i}." in each["shapes"]
 
 
 def test_reading_alone_what_is_divided_names_it(told):
     refused = told[0][0]["alone"]
     assert len(refused) == 4 and not Path("never.pt").exists()
     for text in refused:
-        assert "reading 'scale', of which each process has a part, waits for instance 1" in text
+        assert "reading 'scale', which is divided among the processes, waits for instance 1" in text
         assert "has waited" not in text, "it was found ended"

@@ -1,4 +1,4 @@
-"""When the launcher signals which instance, and what it waits for, on a clock that tests set."""
+"""Tests when the launcher signals instances and what it waits for, on a simulated clock."""
 
 import signal
 from signal import SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM
@@ -141,7 +141,7 @@ def test_nobody_reads_any_more(simulation):
 
 
 class Flood:
-    """Instance 0 writes whenever its pipe has room, so many bytes in all, and then ends."""
+    """Instance 0 writes `size` bytes, whenever its pipe has room, and then ends."""
 
     def __init__(self, run, size):
         self.run, self.rest = run, (b"x" * 99 + b"\n") * (size // 100)
@@ -160,7 +160,7 @@ class Flood:
 
 
 def test_an_instance_is_not_read_while_nobody_reads_the_launcher(simulation):
-    """The launcher keeps a little more than 1 MiB, and reads on when that is written."""
+    """The launcher keeps a little more than 1 MiB, and reads again when that is written."""
     run = simulation(1)
     flood = Flood(run, 3 << 20)
     found = []

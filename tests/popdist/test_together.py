@@ -1,4 +1,4 @@
-"""Collectives over real instances, what listens meanwhile, and what happens when one is missing."""
+"""Tests collectives over real instances, the sockets open meanwhile, and missing instances."""
 
 import datetime
 import json
@@ -25,7 +25,7 @@ PROGRAM = Path(__file__).with_name("together.py")
 
 @pytest.fixture(scope="module", params=[2, 3, 4] if NIGHT else [3])
 def results(request):
-    """What each of the instances found."""
+    """Returns the findings of each instance."""
     out, _ = poprun("--num-instances", request.param, PYTHON, PROGRAM)
     return [json.loads(lines(out, i)[-1]) for i in range(request.param)]
 
@@ -66,7 +66,7 @@ def test_data_of_every_type_and_layout(count):
 @pytest.mark.signals
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_instances_join_again(tmp_path, reserved_port, store):
-    """In turn, each comes last."""
+    """Each instance joins last once."""
     file = program(tmp_path, """
         for turn in range(3):
             marks = [f"{sys.argv[1]}/{turn}.{other}" for other in range(3) if other != turn]
@@ -97,7 +97,7 @@ def program(tmp_path, text):
 @pytest.mark.shared
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_nothing_listens_but_on_the_address_named(tmp_path, reserved_port, store):
-    """Strangers who connect to what listens lose their connections, and the run goes on."""
+    """Strangers who connect to listening sockets lose their connections, and the run continues."""
     file = program(tmp_path, """
         collectives.barrier()
         print(os.getpid(), flush=True)
@@ -153,7 +153,7 @@ def test_an_instance_that_is_stopped_is_named(tmp_path):
 
 
 def test_gloo_waits_for_longer_than_who_calls_it(monkeypatch):
-    """A thread of it that is left behind would abort the program as it ends."""
+    """If Gloo's thread outlived the call, it would abort the program at its end."""
     made = []
 
     class Gloo:
@@ -171,7 +171,7 @@ def test_gloo_waits_for_longer_than_who_calls_it(monkeypatch):
 
 @pytest.fixture
 def passing_time(monkeypatch):
-    """A clock of the store that passes only as the store sleeps."""
+    """A clock of the store that advances only when the store sleeps."""
     now = [0.0]
 
     def sleep(seconds):
@@ -240,7 +240,7 @@ def test_timeouts_that_cannot_be(text, monkeypatch):
 
 
 def meets(file, folder, *, wrapped, **variables):
-    """What two processes print that a launcher of such variables has started, {} their number."""
+    """Returns the output of two processes with a launcher's variables; {} is their number."""
     words = ["sh", "-c", '"$@"; exit $?', "sh"] if wrapped else []
     running = [
         subprocess.Popen(
@@ -267,7 +267,7 @@ OTHERS = {
 @pytest.mark.shared
 @pytest.mark.parametrize("launcher", OTHERS)
 def test_what_other_launchers_start_meets(tmp_path, launcher):
-    """Their variables, set by hand; nothing is left of the meeting."""
+    """The variables are set by hand; no file of the meeting is left."""
     file = program(tmp_path, "print(float(collectives.all_reduce(torch.ones(()))))")
     found = meets(file, tmp_path, wrapped=launcher == "mpiexec", **OTHERS[launcher])
     assert found == ["2.0\n"] * 2

@@ -1,4 +1,4 @@
-"""A program of several instances: what each of the collectives gives, as a line of JSON."""
+"""A program of several instances that prints the result of each collective as a line of JSON."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ note("mean of ints", collectives.all_reduce(torch.tensor(2 * i + 1), "mean"))
 note("scalar of f16", collectives.all_reduce(torch.tensor(0.1, dtype=torch.float16)))
 note("min", collectives.all_reduce(torch.tensor([float("nan") if i == n - 1 else 1.0, i]), "min"))
 note("max", collectives.all_reduce(np.array([[i, -i]], np.int32), "max"))
-# In ascending order: 1e30 is lost unless the last one takes it away again before the rest.
+# In ascending order: 1e30 absorbs the rest unless the last instance subtracts it first.
 terms = [1e30, 1.0] + [0.0] * (n - 2)
 terms[-1] += 0.0 if n == 2 else -1e30
 note("in order", collectives.all_reduce(torch.tensor([terms[i]], dtype=torch.float32)))
@@ -41,7 +41,7 @@ long = torch.arange(1 << 20, dtype=torch.float32)
 assert torch.equal(collectives.all_reduce(long), long * n)
 found["bytes"] = collectives.broadcast_bytes(f"from {i}".encode(), 1).decode()
 
-# By name, from threads that come in another order in each instance.
+# Reductions by name, from threads that start in another order in each instance.
 named = {}
 
 

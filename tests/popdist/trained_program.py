@@ -1,6 +1,6 @@
-"""Trains small models over all replicas, and writes what they come to, bit by bit.
+"""Trains small models over all replicas, and writes the results, bit by bit.
 
-`trained_program.py FOLDER REPLICAS STEPS VARIANT …`: writes FOLDER/<instance>.pt, by variant:
+`trained_program.py FOLDER REPLICAS STEPS VARIANT …` writes FOLDER/<instance>.pt, by variant:
 outputs of the last step, weights and optimiser state. Without a launcher one process has all
 replicas.
 """
@@ -19,7 +19,7 @@ PER_REPLICA = poptorch.VariableRetrievalMode.AllReplicas
 
 
 class Network(torch.nn.Module):
-    """Layers; where `replicas` are given, also weights that groups of these share."""
+    """Has layers; if `replicas` is given, also weights that groups of replicas share."""
 
     def __init__(self, words, replicas=0):
         super().__init__()
@@ -54,7 +54,7 @@ class Network(torch.nn.Module):
 
 
 def group(wrapped, replicas):
-    """Neighbours, or every other one, share a weight; of the third each has its own."""
+    """Lets neighbours, or every other replica, share a weight; the third weight is not shared."""
     kinds = poptorch.CommGroupType
     wrapped.near.replicaGrouping(kinds.Consecutive, replicas // 2, PER_GROUP)
     wrapped.far.replicaGrouping(kinds.Orthogonal, replicas // 2, PER_GROUP)
@@ -62,14 +62,14 @@ def group(wrapped, replicas):
 
 
 def options_of(replicas):
-    """Options of this process, and its number."""
+    """Returns options of this process, and its number."""
     if popdist.isPopdistEnvSet():
         return popdist.poptorch.Options(), popdist.getInstanceIndex()
     return poptorch.Options().replicationFactor(replicas), 0
 
 
 def wrapped_of(variant, replicas):
-    """A model that is about to be trained, its wrapper and optimiser."""
+    """Returns a model before training, its wrapper and optimiser."""
     words = variant.split()
     torch.manual_seed(0)
     model = Network(words, replicas).to(variants.dtype_of(words))
@@ -83,7 +83,7 @@ def wrapped_of(variant, replicas):
 
 
 def state_of(model, optimiser):
-    """Weights, and the optimiser's state on the device."""
+    """Returns weights, and the optimiser's state on the device."""
     state = optimiser.state_dict()["ipu_state"]
     return {
         **{name: value.clone() for name, value in model.state_dict().items()},
@@ -92,7 +92,7 @@ def state_of(model, optimiser):
 
 
 def trained(variant, replicas, steps):
-    """What some steps come to."""
+    """Returns the results of some steps."""
     model, wrapped, optimiser = wrapped_of(variant, replicas)
     words = variant.split()
     rows = ROWS * variants.iterations_of(words) * variants.accumulation_of(words) * replicas

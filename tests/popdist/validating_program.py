@@ -1,4 +1,4 @@
-"""Instance 0 alone validates with a model of its own between steps of one of all instances."""
+"""Instance 0 alone validates with a separate model between steps of a model of all instances."""
 
 import popdist
 import popdist.poptorch

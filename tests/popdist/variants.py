@@ -1,8 +1,9 @@
-"""Variants of a training: which words of a name set what. All but the first of each row are given.
+"""Defines the variants of a training by words: each word of a variant's name sets an option.
 
-"adam f16 sum accumulated": Adam, of halves, gradients summed, two micro-batches an update. Not in
-the product: bf16; layers that are tied, frozen, or unused; embedded, with gradients of some rows;
-stepped, a learning rate that changes; iterated, two updates a step.
+The first word of each row is the default and is not written. "adam f16 sum accumulated": Adam,
+float16, summed gradients, two micro-batches per update. Not in the product: bf16; layers that are
+tied, frozen, or unused; embedded, with gradients of some rows; stepped, a learning rate that
+changes; iterated, two updates per step.
 """
 
 import itertools
@@ -46,20 +47,20 @@ def optimiser_of(words, parameters):
 
 
 def dtype_of(words):
-    """Of weights and inputs."""
+    """Returns the dtype of weights and inputs."""
     known = {"f16": torch.float16, "bf16": torch.bfloat16}
     return known.get(words[1], torch.float32)
 
 
 def accumulation_of(words):
-    """Micro-batches an update: a pipeline of four needs seven at least."""
+    """Returns micro-batches per update: a pipeline of four needs at least seven."""
     if "pipelined" in words:
         return 16 if "accumulated" in words else 8
     return 2 if "accumulated" in words else 1
 
 
 def iterations_of(words):
-    """Updates a step."""
+    """Returns updates per step."""
     return 2 if "iterated" in words else 1
 
 

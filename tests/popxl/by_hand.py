@@ -1,4 +1,4 @@
-"""A module whose gradient is written out, and what torch says of it."""
+"""A module with a hand-written gradient, and torch's values for it."""
 
 import numpy as np
 import popxl
@@ -22,7 +22,7 @@ class Product(addons.Module):
 
 
 class ByHand(addons.Module):
-    """2 tanh(x @ w), its gradient written out; `twist` scales that."""
+    """Computes 2 tanh(x @ w), with a hand-written gradient, which `twist` scales."""
 
     def __init__(self, twist=1.0, grad_inlining_error="error"):
         super().__init__(grad_inlining_error=grad_inlining_error)
@@ -47,7 +47,7 @@ class ByHand(addons.Module):
 
 
 def right(dy, twist=1.0):
-    """The output and the gradients of x and w, by torch."""
+    """Returns the output and the gradients of x and w, by torch."""
     xt, wt = torch.tensor(X, requires_grad=True), torch.tensor(W, requires_grad=True)
     y = torch.tanh(xt @ wt) * 2
     y.backward(torch.tensor(dy) * twist)

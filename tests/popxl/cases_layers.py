@@ -1,4 +1,4 @@
-"""Rows for products, convolutions, norms, losses and indexing; see cases_ops.py."""
+"""Cases of products, convolutions, norms, losses and indexing; see cases_ops.py."""
 
 import numpy as np
 import popxl
@@ -7,14 +7,15 @@ from popxl import ops
 
 
 def spread(pad, x, fill):
-    """Rows two and columns three apart, one of `fill` above, below and to the right."""
+    """Places rows two apart and columns three apart, with a row or column of `fill` above, below
+    and to the right."""
     n, c, h, w = x.shape
     x = pad(x.reshape(n, c, h, 1, w, 1), (0, 2, 0, 0, 0, 1), value=fill).reshape(n, c, 2 * h, 3 * w)
     return pad(x[:, :, : 2 * h - 1, : 3 * w - 2], (0, 1, 1, 1), value=fill)
 
 
 def _torch(expression):
-    """A function of x, y, z, w in torch."""
+    """Returns a function of x, y, z, w in torch."""
 
     def run(*tensors):
         import torch
@@ -27,7 +28,7 @@ def _torch(expression):
 
 
 def _by_torch(function):
-    """The same in NumPy."""
+    """Returns the same in NumPy."""
 
     def run(*arrays):
         import torch
@@ -59,7 +60,7 @@ def numpy_nll(reduce, ignore=None):
 
 
 def with_rows(function):
-    """x changed by `function` in place."""
+    """Returns a copy of x after `function` changed it in place."""
 
     def run(x, *rest):
         x = x.copy()

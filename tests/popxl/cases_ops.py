@@ -1,6 +1,6 @@
-"""One row an op: how it is called, its inputs, and what NumPy makes of them.
+"""Cases of PopXL ops: one row per op, with its call, its inputs, and NumPy's result.
 
-`torch` names what torch makes of them where gradients are compared as well.
+`torch` names the same function in torch where gradients are compared as well.
 """
 
 import inspect
@@ -32,7 +32,7 @@ class Case:
     numpy: Any  # of arrays: an array, or several
     torch: Any = None  # of torch tensors, to compare gradients with
     tolerance: float = 2e-5
-    dtypes: list = field(default_factory=list)  # of the results, where NumPy's are others
+    dtypes: list = field(default_factory=list)  # of the results, where NumPy's differ
 
     def __str__(self):
         return self.name
@@ -62,7 +62,7 @@ def softmax(x, axis):
 
 
 def _plain():
-    """Functions of one tensor that torch and NumPy, or torch alone, have by the same name."""
+    """Makes cases of functions of one tensor that torch and NumPy, or torch alone, name equally."""
     for name, op in vars(elementwise).items():
         function = getattr(torch, name, None)
         if "_" in (name[0], name[-1]) or not function or not inspect.isfunction(op):

@@ -1,4 +1,4 @@
-"""Programs with gradients, and the same with torch."""
+"""Programs with gradients, and the same in torch."""
 
 import numpy as np
 import popxl
@@ -15,7 +15,8 @@ def rand(*shape):
 
 
 def with_gradients(function, count):
-    """A program: `function` of the first `count` tensors, and their gradients for the last one."""
+    """Returns a program: `function` of the first `count` tensors, and gradients for the last
+    tensor."""
 
     def program(*xs):
         *xs, dy = xs
@@ -28,7 +29,7 @@ def with_gradients(function, count):
 
 
 def torchs(function, count, *arrays):
-    """The same with torch."""
+    """Returns the same in torch."""
     *xs, dy = (torch.tensor(a) for a in arrays)
     xs = [x.requires_grad_(i < count) for i, x in enumerate(xs)]
     y = function(*xs)

@@ -6,9 +6,9 @@ from popxl import ops
 
 
 def run_graph(function, *arrays, downcast=True, replication=1):
-    """What `function(*tensors)` gives for tensors loaded from the arrays, as arrays.
+    """Returns the results of `function(*tensors)` for tensors loaded from the arrays, as arrays.
 
-    With several replicas the arrays have them in front, and so have the results.
+    With several replicas, they are the first dimension of the arrays and of the results.
     """
     ir = popxl.Ir(replication=replication)
     inputs, outputs = {}, []
@@ -31,7 +31,7 @@ def run_graph(function, *arrays, downcast=True, replication=1):
 
 
 def t(*shape, dtype=popxl.float32):
-    """Zeros."""
+    """Returns zeros."""
     return popxl.constant(np.zeros(shape), dtype)
 
 

@@ -1,7 +1,7 @@
-"""Random programs as data, and two things that run them: PopXL and NumPy.
+"""Makes random programs as data, and runs them in PopXL and in NumPy.
 
-A program is a body: a list of steps on a growing list of 3 x 3 tensors. In NumPy memory is memory:
-views are NumPy's views, by-reference arguments the arrays themselves.
+A program is a body: a list of steps on a growing list of 3 x 3 tensors. In the NumPy run, views are
+NumPy's views, and by-reference arguments are the arrays themselves.
 """
 
 import random
@@ -91,7 +91,7 @@ class Body:
 
 
 def make_body(rng, input_count, length, depth, outputs=None):
-    """A random body; bodies that it calls are one level deeper."""
+    """Makes a random body; bodies that it calls are one level deeper."""
     by_ref = [rng.random() < 0.4 for _ in range(input_count)]
     steps, count = [], input_count
     for _ in range(length):
@@ -105,7 +105,7 @@ def make_body(rng, input_count, length, depth, outputs=None):
             body = make_body(
                 rng, results + rng.randint(0, 2), rng.randint(2, 5), depth - 1, results
             )
-            if kind == "loop":  # what is carried is passed by value
+            if kind == "loop":  # carried values are passed by value
                 body.by_ref[:results] = [False] * results
             operands = [rng.randrange(count) for _ in body.by_ref]
             steps.append((kind, (body, rng.randint(1, 3)), operands))
@@ -119,13 +119,13 @@ def make_body(rng, input_count, length, depth, outputs=None):
 
 
 def _overlap(roots, operands, by_ref):
-    """Whether a by-reference operand shares memory with another by-reference one."""
+    """Returns whether a by-reference operand shares memory with another by-reference one."""
     written = [roots[o] for o, r in zip(operands, by_ref, strict=True) if r]
     return len(set(written)) != len(written)
 
 
 def fix_references(body):
-    """Passes by value what would be passed by reference twice."""
+    """Passes values by value that would be passed by reference twice."""
     roots = list(range(len(body.by_ref)))
     for kind, name, operands in body.steps:
         if kind in ("call", "loop"):
@@ -142,7 +142,7 @@ def fix_references(body):
 
 
 def run_numpy(body, arrays):
-    """The outputs; arrays passed by reference are changed."""
+    """Returns the outputs; arrays passed by reference are changed."""
     values = [a if r else a.copy() for a, r in zip(arrays, body.by_ref, strict=True)]
     for kind, name, operands in body.steps:
         given = [values[i] for i in operands]
@@ -165,7 +165,7 @@ def run_numpy(body, arrays):
 
 
 def write_popxl(body, tensors):
-    """The body's ops in the current graph; its outputs."""
+    """Makes the body's ops in the current graph; returns its outputs."""
     values = list(tensors)
     for kind, name, operands in body.steps:
         given = [values[i] for i in operands]
@@ -196,7 +196,7 @@ def make_graph(body):
 
 
 def compare(seed):
-    """Runs one random program twice, on the same variables, both ways."""
+    """Runs one random program twice, on the same variables: in PopXL and in NumPy."""
     rng = random.Random(seed)
     body = make_body(rng, 3, rng.randint(4, 12), 2)
     body.by_ref = [True, True, False]  # two variables and a stream

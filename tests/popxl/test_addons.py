@@ -1,4 +1,4 @@
-"""popxl_addons: collections, factories, modules, caches."""
+"""Tests popxl_addons: collections, factories, modules, caches."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Arrays cut for replicas and put together again."""
+"""Arrays are divided for replicas and joined again."""
 
 import numpy as np
 import pytest

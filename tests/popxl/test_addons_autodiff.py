@@ -1,4 +1,4 @@
-"""Gradient graphs: those of called graphs, accumulated ones, and connections on other graphs."""
+"""Tests gradient graphs: of called graphs, accumulated, and connected to other graphs."""
 
 import numpy as np
 import popxl
@@ -40,7 +40,7 @@ def test_accumulators_are_like_their_tensors(kind):
         assert made.accum.deep.w.replica_grouping == pairs
         assert made.accum.x.replica_grouping == ir.replica_grouping()
         assert grad.args.accum.deep.w in grad.graph.inputs
-        # What is accumulated is not returned, even when it is asked for.
+        # Accumulated gradients are not returned, even on request.
         assert grad.graph.outputs == () and grad.grad_graph_info.expected_outputs == ()
         last = of(grad.graph).ops[-1]
         assert last.op_type == "Accumulate" and last.inputs[0] is grad.args.mean_accum_counter
@@ -78,7 +78,7 @@ def test_ops_are_in_place_where_nobody_else_needs_the_input(case):
 
 
 def test_elementwise_ops_of_gradients_may_be_in_place():
-    """They compute the same, and can be differentiated."""
+    """The in-place ops compute the same, and can be differentiated."""
 
     def program(a, b, dy):
         graph = popxl.gir().create_graph(lambda a, b: ops.tanh(a * b) * b, a, b)
@@ -117,7 +117,7 @@ def test_unnamed_tensors_accumulate_under_a_name_made_for_them():
 
 
 def by_hand(like):
-    """A graph x → x² whose gradient graph gives 5 · dy, to be told from autodiff's."""
+    """Returns a graph x → x² whose gradient graph gives 5 · dy, unlike autodiff's."""
     ir = popxl.gir()
     graph = ir.create_graph(lambda x: x * x, like)
     grad = addons.autodiff(graph)

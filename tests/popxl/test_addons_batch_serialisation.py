@@ -1,4 +1,4 @@
-"""Graphs run for several micro batches, against the same arithmetic in NumPy and torch."""
+"""Graphs that run for several micro-batches agree with the same arithmetic in NumPy and torch."""
 
 import logging
 
@@ -118,7 +118,7 @@ def test_forward_and_gradient_in_steps(source_is, stored):
             {grad.graph.outputs[0]: dx_stream},
             stores,
         )
-        # A stream is read once: x is kept. What a buffer has is loaded from there again.
+        # A stream can be read only once, so x is kept; a buffer is loaded again.
         assert (source in forward.stored_buffers) is (source_is == "stream")
         assert not stored or forward.stored_buffers[y] is stores[y]
         names = ["accum.weight", "mean_accum_counter", "weight"]
@@ -186,7 +186,7 @@ def test_rows_are_layers_run_in_phases():
         stream, out = streams_of(x), popxl.d2h_stream((2, 4), F32)
         facts, graph = Scale().create_graph(popxl.TensorSpec((2, 4), F32))
         (source,) = (t for t in graph.graph.inputs if t.shape == (2, 4))
-        # Row i of the buffer is what layer i takes; weights come from remote memory, too.
+        # Layer i reads row i of the buffer; weights come from remote memory, too.
         kept = batch_serial_buffer(source, steps)
         weights = addons.named_variable_buffers(facts, layers)
         for i in range(layers):
@@ -305,7 +305,7 @@ def test_every_step_has_a_seed():
 
 
 def test_gradients_see_the_seed_of_their_step():
-    """Dropout: where the output is 0, so is the gradient."""
+    """Dropout: the gradient is 0 where the output is 0."""
     steps, x = 3, np.ones((3, 64), np.float32)
     ir = program(steps)
     with ir.main_graph, popxl.in_sequence():
@@ -347,8 +347,8 @@ def test_batch_serialisation_refuses():
             ("must be >0", {"steps": 0, "load_handles": {}}),
             ("rows must be >0", {"steps": 2, "load_handles": {}, "rows": 0}),
             ("Unknown 'io_mode'", {"steps": 2, "load_handles": {}, "io_mode": "both"}),
-            ("are no inputs", {"steps": 2, "load_handles": {other: stream}}),
-            ("are no inputs", {"steps": 2, "load_handles": {}, "store_streams": {other: stream}}),
+            ("are not inputs", {"steps": 2, "load_handles": {other: stream}}),
+            ("are not inputs", {"steps": 2, "load_handles": {}, "store_streams": {other: stream}}),
         ):
             with pytest.raises(ValueError, match=text):
                 addons.batch_serialise(graph, **arguments)

@@ -1,4 +1,4 @@
-"""Modules with gradients by hand in other graphs: their ops, or calls of their graphs."""
+"""Tests modules with hand-written gradients in other graphs, inlined or called."""
 
 import warnings
 
@@ -151,7 +151,7 @@ def test_unsafe_graphs_need_their_gradient():
         assert graph.called_graphs_grad_info == {}
         with pytest.raises(Exception, match="marked as unsafe to autodiff"):
             addons.autodiff(graph)
-        # A graph around it is told as well.
+        # A graph around it is marked as well.
         outer = ir.create_graph(lambda t, u, v: ops.call(graph.graph, t, u, v), x, W_SPEC, W_SPEC)
         with pytest.raises(Exception, match="marked as unsafe to autodiff"):
             popxl.transforms.autodiff(outer)

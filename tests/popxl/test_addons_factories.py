@@ -1,4 +1,4 @@
-"""Factories of variables, of popxl_addons: what they draw, and where it goes."""
+"""Tests variable factories of popxl_addons: the data that they draw, and where it goes."""
 
 import itertools
 
@@ -14,7 +14,7 @@ F32 = popxl.float32
 
 
 class Counting:
-    """Data that says how often it was drawn."""
+    """Returns data that says how often it was drawn."""
 
     def __init__(self, shape=()):
         self.shape, self.calls = shape, 0

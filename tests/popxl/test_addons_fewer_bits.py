@@ -1,4 +1,4 @@
-"""Scales for float8 and weights of 4 bits, against their formulas."""
+"""Scales for float8 and 4-bit weights agree with their formulas."""
 
 import numpy as np
 import popxl

@@ -1,4 +1,4 @@
-"""Gradients that modules write by hand."""
+"""Tests hand-written gradients of modules."""
 
 import numpy as np
 import popxl
@@ -43,7 +43,7 @@ def test_gradients_are_written_by_hand(how):
 
 
 class Two(addons.Module):
-    """(a u + b v), and its gradients set in another order."""
+    """Computes (a u + b v), and sets its gradients in another order."""
 
     def build(self, a: popxl.Tensor, b: popxl.Tensor):
         self.aux["a"], self.aux["b"] = a, b
@@ -102,7 +102,7 @@ def test_gradients_of_some():
 
 
 def gradient(build_grad, provided=None, required=None):
-    """A gradient graph of Two by a function."""
+    """Returns a gradient graph of Two, made by a function."""
     cls = type("Written", (Two,), {"build_grad": build_grad})
     with popxl.Ir().main_graph:
         x = popxl.constant([1.0, 2.0])
@@ -116,7 +116,7 @@ def gradient(build_grad, provided=None, required=None):
 
 
 def setting(**grads):
-    """A build_grad of one output that sets these gradients; functions of the module and dy."""
+    """Returns a build_grad of one output that sets these functions of the module and dy."""
 
     def build_grad(self, dy):
         for name, grad in grads.items():
@@ -184,7 +184,7 @@ def test_the_gradient_comes_before_calls():
         x = popxl.constant(X)
         facts, graph = ByHand().create_graph(x)
         graph.bind(facts.init()).call(x)
-        with pytest.raises(popart_exception, match="gradient before calling it"):
+        with pytest.raises(popart_exception, match="Call autodiff before calling the graph"):
             graph.autodiff()
 
 
@@ -241,9 +241,9 @@ def test_what_is_kept_is_read_as_it_was():
         spec = popxl.TensorSpec((2,), popxl.float16, (4,))
         module = Keeping()
         _, graph = module.create_graph(spec)
-        assert "x" not in module.aux  # it went to the graph
+        assert "x" not in module.aux  # it was passed to the graph
         with pytest.raises(ValueError, match="Shape or meta-shape"):
-            graph.autodiff()  # the gradient of a shard is none
+            graph.autodiff()  # a shard has no gradient
         (x,) = (t for t in graph.graph.inputs if t.name == "x")
     assert read["one"] is read["again"] and read["object"] is kept
     assert (read["one"].name, read["one"].spec) == ("x", x.spec)

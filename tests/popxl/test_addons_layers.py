@@ -1,4 +1,4 @@
-"""Layers of popxl_addons with the data of torch's, on one replica and on several."""
+"""Layers of popxl_addons with torch's data agree with torch, on one replica and on several."""
 
 import numpy as np
 import popxl
@@ -23,7 +23,8 @@ F = torch.nn.functional
 
 
 def run_layer(module, layer, x, *args, replication=1, **mapping):
-    """The module on x with the data of torch's layer; replicas in front when there are several."""
+    """Runs the module on x with the data of torch's layer; several replicas are the first
+    dimension."""
     ir, feeds = popxl.Ir(replication=replication), {}
     shape = x.shape[1:] if replication > 1 else x.shape
     with ir.main_graph:
@@ -166,7 +167,7 @@ METRICS = [("amax", 0), ("mse", 0), ("manual_scale", 2)]
 
 
 def float8(x, dtype, metric, scale):
-    """x as float8 has it, times 2**scale, and that scale."""
+    """Returns x rounded to float8, times 2**scale, and that scale."""
     x = x.astype(np.float32)
     if metric != "manual_scale":
         find = addons.ops.fp8_amax_scale if metric == "amax" else fp8_mse_scale
@@ -195,7 +196,7 @@ def test_a_linear_layer_of_float8(metric, scale, kind, bias):
 
 
 class Around(addons.Module):
-    """A layer of float8 called in a graph of its own, and a product behind it."""
+    """A float8 layer, called in a separate graph, followed by a product."""
 
     def __init__(self, *args):
         super().__init__()

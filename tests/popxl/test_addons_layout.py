@@ -1,4 +1,4 @@
-"""Modules and names of popxl_addons, as programs import them."""
+"""Modules and names of popxl_addons can be imported by the paths that programs use."""
 
 import importlib
 from types import ModuleType
@@ -6,7 +6,7 @@ from types import ModuleType
 import popxl_addons as addons
 import pytest
 
-# By module, the names that programs take from it.
+# Module → the names that programs import from it.
 PATHS = {
     "dot_tree": "DotTree sanitise to_mapping",
     "named_tensors": "NamedTensorData NamedTensors TensorMap print_named_tensors",
@@ -71,7 +71,7 @@ PATHS = {
     "tensor_parallel_input tensor_parallel_output pad_axis squeeze_safe unshard_arrays "
     "handle_negative_axis",
 }
-# Packages whose function is in a module of the same name, too.
+# Packages whose function is also in a module of the same name.
 TWICE = (
     *("cross_entropy_sharded_loss", "cross_entropy_sharded_wr_loss", "fp8_mse_scale"),
     *("grad_reduce_square_add", "group_quantize_decompress", "layer_norm_distributed"),
@@ -88,7 +88,7 @@ PATHS["ops.replicated_all_reduce_TP.replicated_all_reduce_TP"] = PATHS[
 ]
 PATHS["ops.replicated_strided_collectives"] = " ".join(STRIDED)
 PATHS |= {f"ops.replicated_strided_collectives.{name}": name for name in STRIDED}
-# Modules whose names are the package's, too.
+# Modules whose names the package also has.
 AT_THE_TOP = (
     *("module", "graph_cache", "remote", "route_tensor", "ops", "transforms", "seed_variable"),
     *("streams", "task_session", "performance_utils", "debugging", "array_munging"),

@@ -1,4 +1,4 @@
-"""Modules of popxl_addons: what they collect, their graphs, and graphs that are made once."""
+"""Tests modules of popxl_addons: collected state, their graphs, and graphs that are made once."""
 
 import functools
 import gc
@@ -72,7 +72,7 @@ def test_collected_state_is_handed_over(main):
 
     outer = Outer()
     keys = ["inner.scale", "a.b.scale", "0.scale", "own.w", "own.v"]
-    for _ in range(2):  # what the first graph collected does not stand in the second one's way
+    for _ in range(2):  # names collected by the first graph do not affect the second
         facts, graph = outer.create_graph(SPEC)
         assert facts.keys_flat() == graph.args.keys_flat() == keys
         assert list(graph.graph.inputs[1:]) == [
@@ -139,7 +139,7 @@ def test_factories_are_inputs(main):
 
     facts, graph = Given().create_graph(addons.VariableFactory(lambda: np.zeros(3), F32, "own"))
     assert facts.keys_flat() == graph.args.keys_flat() == ["own", "other", "third"]
-    with pytest.raises(ValueError, match="without a name"):
+    with pytest.raises(ValueError, match="has no name"):
         Given().create_graph(addons.VariableFactory(lambda: 0.0))
 
 
@@ -165,7 +165,7 @@ def test_modules_without_state_are_functions(main):
 
 
 class Alike(Scale):
-    """Modules of one size are alike."""
+    """Modules of one size are equal."""
 
     def __init__(self, size, cache=None):
         super().__init__(cache=cache)

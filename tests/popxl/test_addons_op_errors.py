@@ -1,4 +1,4 @@
-"""What ops and layers of popxl_addons refuse: a row each, with what the message says."""
+"""Ops and layers of popxl_addons refuse wrong arguments with a message that says why."""
 
 import numpy as np
 import popxl

@@ -1,4 +1,4 @@
-"""Ops and layers of popxl_addons against NumPy and torch, on one replica and on several."""
+"""Ops and layers of popxl_addons agree with NumPy and torch, on one replica and on several."""
 
 import importlib
 

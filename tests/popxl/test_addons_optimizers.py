@@ -1,4 +1,4 @@
-"""AdamOptimizerStep against torch's AdamW, whole and in shards."""
+"""AdamOptimizerStep agrees with torch's AdamW, whole and in shards."""
 
 import numpy as np
 import popxl
@@ -63,7 +63,7 @@ def test_adam_steps_as_torchs(correct, decay, scaled):
 
 
 class Shards(addons.Module):
-    """A weight in shards over all replicas, and a step of Adam on them."""
+    """A weight sharded over all replicas, and a step of Adam on it."""
 
     def build(self, grad: popxl.Tensor, rg):
         shard = self.add_replica_sharded_variable_input("w", lambda: X, F32, by_ref=True)

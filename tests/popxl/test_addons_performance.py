@@ -1,4 +1,4 @@
-"""Floating-point operations, counted by op and printed."""
+"""Floating-point operations are counted by op and printed."""
 
 import numpy as np
 import popxl

@@ -1,4 +1,4 @@
-"""Named tensors in remote buffers and in shards over replicas."""
+"""Tests named tensors in remote buffers and in shards over replicas."""
 
 import numpy as np
 import popxl
@@ -48,11 +48,11 @@ def test_modules_have_sharded_variables(remote, args):
 
 
 def rows_of(factory, how, groups):
-    """What replicas have of a factory's variable: a shard of its own, a loaded one, or a spec's."""
+    """Returns the replicas' values of a factory's variable: a shard, a loaded one, or a spec's."""
     factories = addons.NamedVariableFactories(w=factory)
     if how == "variable":
         return factories.init().w
-    if how == "spec":  # a buffer knows by its shapes how many replicas share
+    if how == "spec":  # shapes tell a buffer how many replicas share
         spec = popxl.TensorSpec(factory.shape, factory.dtype, factory.meta_shape)
         buffers = addons.named_buffers(Names({"w": spec}))
     else:
@@ -64,7 +64,7 @@ def rows_of(factory, how, groups):
 @pytest.mark.parametrize("how", ["variable", "buffer", "spec"])
 @pytest.mark.parametrize("group", [(1, 4), (1, 2), (2, 2)])
 def test_less_than_a_group_may_share_a_variable(how, group):
-    """Over pairs of replicas: those behind one another in a group."""
+    """Shards over pairs of consecutive replicas in a group."""
     data = iter(np.arange(24, dtype=np.float32).reshape(4, 2, 3))
     ir = popxl.Ir(replication=4)
     with ir.main_graph, popxl.in_sequence():
@@ -205,7 +205,7 @@ def test_shards_are_gathered_and_reduced_by_name(io):
 
 
 def reduced(x, op, replica_group, shard_group):
-    """The tensor reduced, and how many replicas share it."""
+    """Returns the reduced tensor, and how many replicas share it."""
     groups = [
         None if g is None else popxl.gir().replica_grouping(*g)
         for g in (replica_group, shard_group)

@@ -1,4 +1,4 @@
-"""Tensors of outer graphs, routed into graphs that are called already."""
+"""Tensors of outer graphs are routed into graphs that are already called."""
 
 import numpy as np
 import popxl
@@ -52,7 +52,7 @@ def test_every_path_is_connected():
         assert routed is inner.inputs[1] is route_tensor_into_graph(y, inner)
         assert left.inputs[1] is route_tensor_into_graph(y, left)
         assert route_tensor_into_graph(y) is y
-        # Calls that come later are connected as well.
+        # Later calls are connected as well.
         late = ir.create_graph(lambda a: ops.call(inner, a), x)
         return *results, *ops.call(late, x)
 
@@ -90,11 +90,11 @@ def test_inputs_that_have_the_tensor_are_lent():
         (first,) = ops.call(step, x, y)
         assert scaled(inner, y) is inner.inputs[1]
         assert len(inner.inputs) == len(step.inputs) == 2
-        # Where calls pass different ones, none is.
+        # If calls pass different tensors, no input is reused.
         both = ir.create_graph(lambda a, b: a + b, x, y)
         second, third = *ops.call(both, x, y), *ops.call(both, y, x)
         assert scaled(both, y) is both.inputs[2]
-        # Nor is what a loop feeds back.
+        # An input that a loop feeds back is not reused either.
         fed = ir.create_graph(plus_one, x)
         (fourth,) = ops.repeat(fed, 2, x)
         assert scaled(fed, x) is fed.inputs[1]
@@ -131,7 +131,8 @@ def test_what_is_written_reaches_the_tensor(modified):
 
 @pytest.mark.parametrize("outside", ["result", "input", "output"])
 def test_what_is_written_reaches_results_of_ops(outside):
-    """Those who use a result before a call see what it was, those behind what the call left."""
+    """Ops that use a result before a call see the old value; ops after the call see the written
+    one."""
 
     def program(x, y):
         ir = popxl.gir()
@@ -206,7 +207,7 @@ def test_tensors_of_other_graphs_are_refused():
         outer = main.ir.create_graph(lambda a: ops.call(graph, a), x)
         with pytest.raises(ValueError, match=text):  # called, but not from there
             route_tensor_into_graph(x, graph)
-        with pytest.raises(ValueError, match=text):  # from inside out
+        with pytest.raises(ValueError, match=text):  # innermost first
             route_tensor_into_graph(graph.outputs[0], outer)
         assert len(graph.inputs) == len(outer.inputs) == 1
         assert route_tensor_into_graph(outer.inputs[0], graph) is graph.inputs[0]
@@ -216,7 +217,7 @@ def test_tensors_of_other_graphs_are_refused():
 
 
 def called_before(x, y, where):
-    """Calls a graph, routes what is made of y afterwards, and gives what both make."""
+    """Calls a graph, routes a value made from y afterwards, and returns both results."""
     graph = popxl.gir().create_graph(plus_one, x)
     with where():
         (z,) = ops.call(graph, x)
@@ -229,7 +230,7 @@ def called_before(x, y, where):
 
 @pytest.mark.parametrize("where", [lambda: popxl.in_sequence(False), popxl.in_sequence])
 def test_values_made_after_the_call_come_before_it(where):
-    if where is popxl.in_sequence:  # which fixes the order
+    if where is popxl.in_sequence:  # it fixes the order
         with popxl.Ir().main_graph, pytest.raises(UnsupportedError, match="its value only later"):
             called_before(popxl.constant(X), popxl.constant(Y), where)
         return
@@ -293,7 +294,8 @@ def test_branches_pass_it_on(shared):
 
 
 def differentiated(x, deep):
-    """A graph x², its gradient graph, which is given, and that of a caller, at some depth."""
+    """Returns a graph x², its given gradient graph, and the gradient graph of a caller, at some
+    depth."""
     ir = popxl.gir()
     inner = ir.create_graph(lambda a: a * a, x)
     inner_grad = addons.autodiff(inner)
@@ -363,7 +365,7 @@ def test_what_calls_cannot_pass_is_refused():
 
 
 def test_values_that_only_the_written_order_gives_are_refused():
-    """Between are a write, and a transfer that cannot come earlier."""
+    """A write lies between, and a transfer that cannot come earlier."""
     with popxl.Ir().main_graph as main:
         v, x = popxl.variable(X), popxl.constant(Y)
 

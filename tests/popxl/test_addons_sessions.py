@@ -1,4 +1,4 @@
-"""TaskSessions: their streams, their state and its checkpoints."""
+"""Tests TaskSessions: their streams, their state and its checkpoints."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Modules run on data, and ops counted by class."""
+"""Tests helpers for tests of programs: running modules on data, counting ops by class."""
 
 import numpy as np
 import popxl

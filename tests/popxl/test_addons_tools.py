@@ -1,4 +1,4 @@
-"""Helpers of popxl_addons: data in files, hints for hardware."""
+"""Tests helpers of popxl_addons: data in files, hints for hardware."""
 
 import numpy as np
 import popxl
@@ -35,7 +35,7 @@ def test_data_is_mapped_into_memory(tmp_path):
 
 
 def products():
-    """A program with products on two IPUs, one in a called graph, and a convolution."""
+    """Returns a program with products on two IPUs, one in a called graph, and a convolution."""
     ir = popxl.Ir()
     with ir.main_graph:
         t = popxl.constant(X)

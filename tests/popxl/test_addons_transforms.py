@@ -1,4 +1,4 @@
-"""Graphs repeated, serialised and routed, against the same arithmetic in NumPy."""
+"""Graphs that are repeated, serialised and routed agree with the same arithmetic in NumPy."""
 
 import numpy as np
 import popxl
@@ -25,7 +25,7 @@ def test_a_repeated_graph_feeds_itself():
         assert graph.inputs == inputs and [op.op_type for op in of(graph).ops] == ["Loop"]
         assert graph.called_graphs == (inner,) and inner.name.startswith("repeat_graph")
         assert [op.op_type for op in of(inner).ops] == ["Mul", "Add"]
-        with pytest.raises(ValueError, match="called already"):
+        with pytest.raises(ValueError, match="is called already"):
             ops.call(graph, x, y)
             repeat_graph(graph, 2)
         return ops.call(graph, x, y)
@@ -59,7 +59,7 @@ def test_a_repeated_graph_carries_what_it_writes():
 
 @pytest.mark.parametrize("replication", [1, 2])
 def test_the_main_graph_is_repeated(replication):
-    """Variables are written round by round, views and constants are of the inner graph's inputs."""
+    """Variables are written in each round; views and constants are of the inner graph's inputs."""
     ir = popxl.Ir(replication=replication)
     with ir.main_graph, popxl.in_sequence():
         v, w = popxl.variable(np.float32([[1, 2]]), name="v"), popxl.variable(2.0, name="w")

@@ -1,4 +1,4 @@
-"""Collections by dotted names, of popxl_addons: values, tensors, groupings of replicas."""
+"""Tests collections of popxl_addons with dotted names: values, tensors, groupings of replicas."""
 
 import numpy as np
 import popxl
@@ -146,7 +146,7 @@ def test_tensors_by_name(capfd):
 
 @pytest.fixture(params=["instance", "ild"])
 def cut(request, monkeypatch):
-    """Groupings cut for blocks of 4 replicas, and whether they reach over those."""
+    """Returns groupings cut for blocks of 4 replicas, and whether they reach across blocks."""
     if request.param == "instance":
         each = property(lambda ir: 4)
         monkeypatch.setattr(popxl.Ir, "instance_replication_factor", each)
@@ -181,14 +181,14 @@ def test_groupings_that_cannot_be_cut(cut):
     with ir.main_graph:
         with pytest.raises(ValueError, match="stride beyond"):
             cut[0](ir.replica_grouping(8, 2))
-        with pytest.raises(ValueError, match="alike"):
+        with pytest.raises(ValueError, match="equally"):
             cut[0](
                 ir.replica_grouping_from_assignments(
                     [0, 0, 1, 1, 0, 1, 0, 1] + [2, 2, 2, 2, 3, 3, 3, 3]
                 )
             )
     ir = popxl.Ir(replication=12)
-    with ir.main_graph, pytest.raises(ValueError, match="alike"):
+    with ir.main_graph, pytest.raises(ValueError, match="equally"):
         cut[0](ir.replica_grouping(group_size=3))
 
 

@@ -1,4 +1,4 @@
-"""Small tools of popxl_addons: collections, names, timing, printing on the device, seeds."""
+"""Tests utilities of popxl_addons: collections, names, timing, printing on the device, seeds."""
 
 import logging
 import re

@@ -1,4 +1,6 @@
-"""What is which on both sides of a branch and of a gradient graph; transfers of several streams."""
+"""Tests the mapping of tensors across branches, calls and gradient graphs, and streams of several
+transfers.
+"""
 
 import numpy as np
 import popxl
@@ -153,14 +155,14 @@ def writes(a, b):
 
 
 def left_in(function, told, count, *arrays):
-    """What a call (count None) or loop of `function` gives, then what it leaves in its inputs."""
+    """Returns the results of a call (count None) or loop, then its inputs afterwards."""
 
     def program(*tensors):
         graph = popxl.gir().create_graph(function, *tensors)
         given = [ops.identity(t) for t in tensors]
         run = ops.call_with_info if count is None else ops.repeat_with_info
         info = run(graph, *(() if count is None else (count,)), *given)
-        after = [out + 0.0 for out in info.outputs]  # stands before what the call gives later
+        after = [out + 0.0 for out in info.outputs]  # before values that the call returns later
         for index in told:
             info.set_parent_input_modified(given[index])
         return *after, *info.outputs, *given
@@ -183,7 +185,8 @@ def test_what_a_call_writes_stays_inside_unless_it_is_told(told):
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("told", EVERY)
 def test_what_a_loop_writes_stays_inside_unless_it_is_told(told, count):
-    """Its output feeds input 0; input 1 starts every round anew, unless it is told of."""
+    """Its output feeds input 0; input 1 starts every round with its first value, unless it is
+    marked."""
     y, again, a, b = left_in(writes, told, count, A, B)
     fed, left, kept = A, A, B
     for _ in range(count):
@@ -235,7 +238,7 @@ def test_tensors_are_routed_before_inputs_are_told_of():
 
 
 def test_what_is_told_of_may_become_memory_before():
-    """A graph that was called earlier then writes it: the call takes what that has left."""
+    """A graph that was called earlier then writes the input: the call reads the written value."""
 
     def program(a, b):
         ir = popxl.gir()
@@ -257,5 +260,5 @@ def test_what_is_told_of_may_become_memory_before():
 def test_only_what_goes_in_is_told_of():
     with popxl.Ir().main_graph:
         info = ops.repeat_with_info(popxl.gir().create_graph(writes, t(2), t(2)), 2, t(2), t(2))
-        with pytest.raises(ValueError, match="does not go into"):
+        with pytest.raises(ValueError, match="is not an input of this call"):
             info.set_parent_input_modified(t(2))

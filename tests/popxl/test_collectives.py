@@ -1,4 +1,4 @@
-"""Ops between replicas and IPUs, against NumPy on the stacked replicas."""
+"""Ops between replicas and IPUs agree with NumPy on the stacked replicas."""
 
 import numpy as np
 import popxl
@@ -15,7 +15,7 @@ GROUPS = {"all": None, "neighbours": (1, 2), "strided": (2, 2)}
 
 
 def members(group):
-    """The replicas of each group, for 4 replicas."""
+    """Returns the replicas of each group, for 4 replicas."""
     if GROUPS[group] is None:
         return [[0, 1, 2, 3]]
     return {"neighbours": [[0, 1], [2, 3]], "strided": [[0, 2], [1, 3]]}[group]
@@ -26,7 +26,7 @@ def grouping(group):
 
 
 def on_each(group, function):
-    """`function` of the stacked members of its group, for every replica: (stack, rank) → array."""
+    """Applies `function` (stack, rank) → array to the stacked members of each replica's group."""
     out = [None] * 4
     for replicas in members(group):
         for rank, replica in enumerate(replicas):
@@ -144,7 +144,7 @@ def others(x):
     return np.stack([np.prod(np.delete(x, i, 0), 0) for i in range(len(x))])
 
 
-# By reduction: the gradient of each member, given the sum of the results' gradients.
+# Reduction → the gradient of each member from the sum of the results' gradients.
 GRADIENTS = {
     "add": lambda x, dy: np.stack([dy] * len(x)),
     "mean": lambda x, dy: np.stack([dy / len(x)] * len(x)),

@@ -1,4 +1,4 @@
-"""ops.custom_op: libraries' ops in graphs of PopXL, with their gradients, and what is refused."""
+"""Tests ops.custom_op: libraries' ops in PopXL graphs, with their gradients, and refusals."""
 
 import numpy as np
 import popxl
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("custom_ops")
 
 
 def stored(tensors):
-    """Streams that the tensors go to, in the current graph."""
+    """Stores the tensors, in the current graph, to streams that it returns."""
     streams = [popxl.d2h_stream(t.shape, t.dtype) for t in tensors]
     for stream, t in zip(streams, tensors, strict=True):
         ops.host_store(stream, t)
@@ -67,7 +67,7 @@ def test_replicas(replicas):
     ir = popxl.Ir(replication=replicas)
     with ir.main_graph:
         v = popxl.variable(np.array([6.0], np.float32))
-        # Summed over the replicas on its way in; divided by how many there are.
+        # The value is summed over the replicas before the op, which divides by their number.
         (mean,) = ops.custom_op([v], "MeanOfReplicas", "trial")
         x, numbers = ops.custom_op([mean], "Replica", "trial")
         streams = stored([x, numbers])

@@ -1,4 +1,4 @@
-"""The words that programs look for in errors, and how errors begin."""
+"""Errors begin as programs expect and contain the words that programs search for."""
 
 import re
 import tempfile
@@ -29,7 +29,7 @@ def repeat(*inputs, named=lambda g: {}):
     return ops.repeat(g, 2, *inputs, inputs_dict=named(g))
 
 
-# What calls and loops are given that does not fit.
+# Wrong inputs of calls and loops.
 GIVEN = {
     "too many": (
         ValueError,
@@ -116,7 +116,7 @@ TAKES_SCALES = {
     "cast to": lambda scale: ops.pow2scale_cast_to_fp8(t(2), scale, F8),
     "cast from": lambda scale: ops.pow2scale_cast_from_fp8(eighths(2), scale, F32),
 }
-# A float32 of one dimension is wrong twice: its shape is told of.
+# A float32 of one dimension is wrong twice: the error names its shape.
 SCALES = {
     "scale's shape": (ValueError, "must be a scalar tensor", (1,)),
     "scale's dtype": (TypeError, "must be of type popxl.int32", ()),

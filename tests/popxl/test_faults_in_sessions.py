@@ -1,4 +1,4 @@
-"""Faults of a session's device: what is raised, what is left, and going on."""
+"""Tests faults of a session's device: the error, the remaining state, and how to continue."""
 
 import numpy as np
 import poptorch_core
@@ -10,7 +10,7 @@ from popxl import ops
 
 
 def made():
-    """A session of a program that adds x to a variable and to a remote one."""
+    """Returns a session of a program that adds x to a variable and to a remote variable."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         stream = popxl.h2d_stream((2,), popxl.float32, "x")
@@ -46,7 +46,7 @@ def test_a_fault_in_a_run(lines):
         for ask in (lambda: session.run(x), lambda: session.get_tensor_data(v)):
             with pytest.raises(poptorch_core.RecoverableError, match="not been attached again"):
                 ask()
-    assert "has failed: what it held is lost" in lines()
+    assert "has failed: its data is lost" in lines()
     assert session.get_tensor_data(v).tolist() == [1, 1]  # as it was fetched last
     assert session.get_tensor_data(r).tolist() == [2, 2]
     with session:

@@ -1,4 +1,4 @@
-"""float8 on the host."""
+"""Tests float8 conversion on the host."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ FORMATS = [(popxl.float8_143, 3, 8, 240.0), (popxl.float8_152, 2, 16, 57344.0)]
 
 
 def number(byte, mantissa, bias):
-    """What a byte stands for, by the definition."""
+    """Returns the number that a byte stands for, by the definition."""
     sign, exponent = byte >> 7, (byte & 127) >> mantissa
     fraction = (byte & (2**mantissa - 1)) / 2**mantissa
     size = (
@@ -78,7 +78,7 @@ def test_scales_are_powers_of_two():
 
 
 def by_definition(src, dtype):
-    """`host_fp8_mse_scale`, bin by bin."""
+    """Computes `host_fp8_mse_scale` bin by bin."""
     low, high = (-10, 7) if dtype is popxl.float8_143 else (-17, 15)
     bits = {np.dtype("f2"): 10, np.dtype("f4"): 23}[src.dtype]
     span, loss = high - low + 1, 2.0 ** (-2 * (bits - (3 if dtype is popxl.float8_143 else 2)))
@@ -132,7 +132,7 @@ def test_host_data_becomes_float8():
         to_numpy([1, 2], popxl.float8_143)
     with pytest.raises(RuntimeError):
         to_numpy([1.0], popxl.float16, nan_on_overflow=True)
-    with popxl.Ir().main_graph, pytest.raises(TypeError, match="needs its dtype"):
+    with popxl.Ir().main_graph, pytest.raises(TypeError, match="needs a dtype"):
         popxl.constant(bits)
 
 

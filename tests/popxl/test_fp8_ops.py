@@ -1,4 +1,4 @@
-"""float8 on the device: variables, streams, casts and products, against ml_dtypes and NumPy."""
+"""float8 variables, streams, casts and products on the device agree with ml_dtypes and NumPy."""
 
 import ml_dtypes
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from popxl import ops, transforms
 from program import run_graph
 
-# The same formats by somebody else: no infinities, 0x80 the only NaN.
+# The same formats in ml_dtypes: no infinities, 0x80 the only NaN.
 PEERS = {
     popxl.float8_143: ml_dtypes.float8_e4m3fnuz,
     popxl.float8_152: ml_dtypes.float8_e5m2fnuz,
@@ -21,7 +21,7 @@ def bits(array):
 
 
 def numbers(dtype, *shape):
-    """float8 numbers, as popxl holds them and as float32."""
+    """Returns float8 numbers, as popxl holds them and as float32."""
     held = rng.uniform(-3, 3, shape).astype(PEERS[dtype])
     return bits(held).view(dtype.as_numpy()).reshape(shape), held.astype(np.float32)
 
@@ -124,7 +124,7 @@ def test_scales_beyond_the_range_end_the_run():
 
 
 def weighed(x, w):
-    """Two outputs, one of float8."""
+    """Has two outputs, one of float8."""
     wide = ops.pow2scale_cast_from_fp8(w, 0, x.dtype)
     return x * wide, ops.pow2scale_cast_to_fp8(x, 0, w.dtype)
 
@@ -133,7 +133,7 @@ def weighed(x, w):
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize("calls", [1, 2])
 def test_gradients_pass_calls_with_float8(dtype, given, calls):
-    """Nobody asks for w's gradient, and nobody gives one for the output of float8: zeros."""
+    """w's gradient is not requested, and the float8 output has no gradient: zeros."""
 
     def program(x, w, dy):
         ir = popxl.gir()

@@ -1,4 +1,6 @@
-"""Ops that are several: which ops and tensors programs see; what ops take when they are written."""
+"""Tests functions that make several ops: the ops and tensors that programs see, and accepted
+arguments.
+"""
 
 import numpy as np
 import popxl
@@ -12,7 +14,7 @@ F32, F16, I32, BOOL = popxl.float32, popxl.float16, popxl.int32, popxl.bool
 
 
 def shown(function, *specs, replication=1):
-    """Op types and tensor names of a graph of `function`."""
+    """Returns op types and tensor names of a graph of `function`."""
     ir = popxl.Ir(replication=replication)
     with ir.main_graph:
         graph = ir.create_graph(function, *(popxl.TensorSpec(*spec) for spec in specs))
@@ -38,7 +40,7 @@ def test_what_ops_are_made_of():
 
 
 class ANY(list):
-    """As many names, whatever they are."""
+    """Equals any list of `count` names."""
 
     def __init__(self, count):
         super().__init__(_Any() for _ in range(count))

@@ -1,4 +1,4 @@
-"""What programs ask beside ops: dtypes, seeds, strides, streams, graphs, groups."""
+"""Tests what programs read and set on the host: dtypes, seeds, strides, streams, graphs, groups."""
 
 import numpy as np
 import popart

@@ -1,4 +1,4 @@
-"""Programs on several IPUs give what they give on one."""
+"""Programs on several IPUs give the same results as on one."""
 
 import numpy as np
 import popxl
@@ -11,7 +11,7 @@ LABELS = np.int32([0, 2, 1, 2])
 
 
 class Split(addons.Module):
-    """Two layers, each on an IPU of its own."""
+    """Two layers, each on a separate IPU."""
 
     def __init__(self, ipus):
         super().__init__()
@@ -28,7 +28,7 @@ class Split(addons.Module):
 
 
 def train(ipus, steps=3):
-    """Losses, weights and the number of IPUs that held something."""
+    """Returns losses, weights and the number of IPUs that held something."""
     np.random.seed(0)
     ir = popxl.Ir()
     with ir.main_graph:
@@ -74,7 +74,7 @@ START = np.float32([[1, -2], [0.5, 3]])
 
 
 def two_layers(x, a, b):
-    """tanh of x @ a on IPU 0, tanh of that @ b on IPU 1, and back."""
+    """Computes tanh of x @ a on IPU 0, tanh of that @ b on IPU 1, and copies back."""
     with popxl.ipu(0):
         h = ops.tanh(x @ a)
     h = h.copy_to_ipu(1)
@@ -90,7 +90,7 @@ def expected(x, rounds):
 
 
 def run_loop(build, transfers=1):
-    """What a program gives on START (for each transfer), and its session."""
+    """Returns the results of a program on START (for each transfer), and its session."""
     ir = popxl.Ir()
     ir.num_host_transfers = transfers
     with ir.main_graph, popxl.in_sequence():

@@ -1,4 +1,4 @@
-"""Variables whose data is mapped from files; names by which programs reach a library's inside."""
+"""Tests variables whose data is mapped from files, and private names that programs use."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What a first program gets wrong: each message says what, where, and what to do instead."""
+"""Messages about mistakes in a first program say what is wrong, where, and what to do instead."""
 
 import numpy as np
 import popxl
@@ -13,7 +13,7 @@ X = np.ones((2, 3), np.float32)
 
 
 class Program:
-    """out = x + v, on streams of these names, and a graph of x * w."""
+    """Builds out = x + v, on streams of these names, and a graph of x * w."""
 
     def __init__(self, replicas=1):
         self.ir = popxl.Ir(replication=replicas)
@@ -36,11 +36,11 @@ MISTAKES = []
 
 
 def refused(error, text, written=False):
-    """The function, of a program, must raise `error`. written: it runs inside the main graph."""
+    """Registers a mistake that must raise `error`. written: it runs inside the main graph."""
     return lambda function: MISTAKES.append((function, error, text, written)) or function
 
 
-@refused(ValueError, r"\[x .* of shape \(2, 3\) but got \(3, 2\)\. Give the data that shape")
+@refused(ValueError, r"\[x .* of shape \(2, 3\) but got \(3, 2\)\. Reshape the data")
 def shape_of_data(p):
     p.run({p.stream: X.T})
 
@@ -81,7 +81,7 @@ def run_outside(p):
     popxl.Session(p.ir).run({p.stream: X})
 
 
-@refused(KeyError, r"The program gives \[.*\[out .*the keys here, but not 'out'")
+@refused(KeyError, r"'out' is not a result of the program\. The keys are \[.*\[out ")
 def result_by_name(p):
     p.run({p.stream: X})["out"]
 
@@ -104,7 +104,7 @@ def variable_by_name(p):
     popxl.Session(p.ir).write_variable_data("v", X)
 
 
-@refused(ValueError, r"\[late .*was made after this session\. Make the session again")
+@refused(ValueError, r"\[late .*was made after this session\. Make a new session")
 def variable_made_later(p):
     session = popxl.Session(p.ir)
     with p.ir.main_graph:
@@ -157,7 +157,7 @@ def two_dtypes(p):
     _ = p.x + popxl.variable(X, popxl.float16)
 
 
-@refused(TypeError, r"<class 'numpy.float32'> is none of .*\. Write popxl.float32\.", True)
+@refused(TypeError, r"<class 'numpy.float32'> is not a dtype of .*\. Write popxl.float32\.", True)
 def dtype_of_numpy(p):
     popxl.h2d_stream((2,), np.float32)
 
@@ -193,7 +193,9 @@ class Unmade(Scale):
         self.size = 3
 
 
-@refused(ValueError, r"'w' is state of a Scale.*the main graph has none.*create_graph.*bind", True)
+@refused(
+    ValueError, r"'w' is state of a Scale.*the main graph has no inputs.*create_graph.*bind", True
+)
 def module_in_the_main_graph(p):
     Scale()(p.x)
 
@@ -229,7 +231,7 @@ def test_a_gradient_comes_before_calls():
     with p.ir.main_graph:
         graph = p.ir.create_graph(lambda x: ops.sin(ops.sin(x)), p.x)
         call = ops.call_with_info(graph, p.x)
-        text = r"Call.\d+ of graph main calls .*give \[.*\[sin_out .*gradient before calling it"
+        text = r"Call.\d+ of graph main calls .*return \[.*\[sin_out .*autodiff before calling the"
         with pytest.raises(popart_exception, match=text):
             autodiff(graph)
         out = popxl.d2h_stream((2, 3), F32)
@@ -241,13 +243,19 @@ def test_a_gradient_comes_before_calls():
 @pytest.mark.parametrize(
     "use, cure",
     [
-        (lambda p, other: p.x + other.x, "Programs share no tensors"),
-        (lambda p, other: ops.call(other.graph, p.x, p.v), "Make the graph in this one"),
-        (lambda p, other: ops.host_load(other.stream), "Make a stream in this one"),
-        (lambda p, other: ops.host_store(other.out, p.x), "Make a stream in this one"),
-        (lambda p, other: ops.remote_load(other.buffer, 0), "Make a buffer in this one"),
-        (lambda p, other: ops.remote_store(other.buffer, 0, p.x), "Make a buffer in this one"),
-        (lambda p, other: popxl.remote_variable(X, other.buffer), "Make a buffer in this one"),
+        (lambda p, other: p.x + other.x, "Programs do not share tensors"),
+        (lambda p, other: ops.call(other.graph, p.x, p.v), "Make the graph in the current program"),
+        (lambda p, other: ops.host_load(other.stream), "Make a stream in the current program"),
+        (lambda p, other: ops.host_store(other.out, p.x), "Make a stream in the current program"),
+        (lambda p, other: ops.remote_load(other.buffer, 0), "Make a buffer in the current program"),
+        (
+            lambda p, other: ops.remote_store(other.buffer, 0, p.x),
+            "Make a buffer in the current program",
+        ),
+        (
+            lambda p, other: popxl.remote_variable(X, other.buffer),
+            "Make a buffer in the current program",
+        ),
     ],
 )
 def test_programs_share_nothing(use, cure):
@@ -281,7 +289,10 @@ TAKE_DTYPES = [
     ],
 )
 def test_dtypes_are_popxls(take, dtype, meant):
-    with popxl.Ir().main_graph, pytest.raises(TypeError, match=f"is none of .*Write {meant}"):
+    with (
+        popxl.Ir().main_graph,
+        pytest.raises(TypeError, match=f"is not a dtype of .*Write {meant}"),
+    ):
         take(dtype)
 
 

@@ -1,5 +1,4 @@
-"""Types and default output names of all ops, as programs and schedules see them; and that each op
-has a test."""
+"""Ops have the types and default output names that programs see, and each op has a test."""
 
 import inspect
 import re
@@ -310,13 +309,13 @@ def test_types_and_output_names(name):
     with ir.main_graph:
         call()
     op = of(ir.main_graph).ops[-1]
-    # Variables take "x", "x__t0" and so on: one of these may name the output.
+    # Variables are named "x", "x__t0" and so on: one of these names may be the output's.
     assert op.op_type == op_type
     assert [re.sub(r"__t\d+$", "", t.name) for t in op.outputs] == list(names)
 
 
 def public(module):
-    """Functions that are ops: what the module defines or exports, without its helpers."""
+    """Returns the functions that are ops: those that the module has, except helpers."""
     return {
         name
         for name, f in vars(module).items()

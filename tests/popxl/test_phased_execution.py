@@ -1,4 +1,6 @@
-"""Phased execution: the state of all layers in remote buffers, in shards over replicas."""
+"""Phased execution trains as torch does, with all state in remote buffers and in shards over
+replicas.
+"""
 
 import numpy as np
 import popxl
@@ -20,7 +22,7 @@ class Block(addons.Module):
 
 
 def backward(info, call, full, gradient):
-    """The gradient of a layer's input, and those of its variables by name."""
+    """Returns the gradient of a layer's input, and those of its variables by name."""
     grad = addons.GraphWithNamedArgs.from_grad_graph(info)
     found = info.fwd_parent_ins_to_grad_parent_outs(
         call, grad.call_with_info(gradient, args=info.inputs_dict(call))
@@ -29,7 +31,7 @@ def backward(info, call, full, gradient):
 
 
 def phased(x_shape):
-    """A step of SGD on layers that are loaded, gathered, reduced and stored one after the other."""
+    """Steps SGD on layers that are loaded, gathered, reduced and stored one after the other."""
     ir = popxl.Ir(replication=2)
     with ir.main_graph, popxl.in_sequence():
         stream = popxl.h2d_stream(x_shape, popxl.float32, "x")

@@ -1,4 +1,6 @@
-"""Stages over several IPUs: the same as one step after the other, but at the same time."""
+"""Pipelined stages over several IPUs give the results of sequential steps, and run at the same
+time.
+"""
 
 import numpy as np
 import popxl
@@ -16,7 +18,7 @@ def rand(*shape):
 
 
 class Scale(addons.Module):
-    """tanh(x @ weight)."""
+    """Computes tanh(x @ weight)."""
 
     def build(self, x: popxl.Tensor):
         weight = self.add_variable_input("weight", lambda: rand(x.shape[-1], x.shape[-1]))
@@ -24,7 +26,7 @@ class Scale(addons.Module):
 
 
 def pipeline(steps, stages, width=8):
-    """Training of `stages` layers on as many IPUs, with accumulated gradients."""
+    """Trains `stages` layers on as many IPUs, with accumulated gradients."""
     ir = popxl.Ir()
     ir.num_host_transfers = steps
     with ir.main_graph, popxl.in_sequence():
@@ -139,7 +141,7 @@ def test_pipelines_refuse():
                     y = x + 1.0
                 with p.stage(0):
                     _ = y + 1.0
-        with pytest.raises(ValueError, match="inside of stage 0"):
+        with pytest.raises(ValueError, match="inside stage 0"):
             with addons.pipelined_execution(4) as p, p.stage(0), p.stage(1):
                 pass
 
@@ -153,7 +155,7 @@ class Grow(addons.Module):
 
 @pytest.mark.parametrize("ipus", [1, 2])
 def test_what_is_no_op_may_be_made_in_a_stage(ipus):
-    """Variables, streams, buffers, graphs and constants are of the graph around."""
+    """Variables, streams, buffers, graphs and constants belong to the enclosing graph."""
     ir = popxl.Ir()
     ir.num_host_transfers = 4
     with ir.main_graph, popxl.in_sequence():
@@ -188,7 +190,7 @@ def test_ops_and_stashes_are_of_stages():
         with addons.pipelined_execution(4) as p:
             with p.stage(0):
                 y = x + 1.0
-            with pytest.raises(RuntimeError, match="inside of a stage"):
+            with pytest.raises(RuntimeError, match="only inside a stage"):
                 p.stash_and_restore_tensor(y)
             with p.stage(1):
                 with pytest.raises(RuntimeError, match="from_stage"):

@@ -1,4 +1,4 @@
-"""Pools of random form against windows taken out by NumPy, in which padding is NaN."""
+"""Pools of random shape agree with windows cut by NumPy, in which padding is NaN."""
 
 import itertools
 import warnings
@@ -11,7 +11,8 @@ from program import run_graph
 
 
 def laid_out(x, apart, low, high):
-    """The elements `apart` from each other, NaN between and around them, and room behind."""
+    """Returns x with its elements `apart` from each other, NaN between and around them, and spare
+    room."""
     sizes = [(n - 1) * d + 1 for n, d in zip(x.shape[2:], apart, strict=True)]
     full = np.full((*x.shape[:2], *sizes), np.nan)
     full[(..., *[slice(None, None, d) for d in apart])] = x
@@ -20,7 +21,7 @@ def laid_out(x, apart, low, high):
 
 
 def windows(n, kernel, stride, dilation, low, high, ceil_mode):
-    """Where they begin, as ONNX and torch count them."""
+    """Returns where windows begin, as ONNX and torch count them."""
     span, room = (kernel - 1) * dilation + 1, n + low + high
     last = room - span + (stride - 1 if ceil_mode else 0)
     return [i for i in range(0, last + 1, stride) if not ceil_mode or i < n + low]

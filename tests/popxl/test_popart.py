@@ -1,4 +1,4 @@
-"""The thin popart package."""
+"""Tests the popart package: ops of graphs, session options, errors, enumerations."""
 
 import re
 
@@ -57,7 +57,7 @@ def test_errors_are_popxls():
 
 
 def written_on_two_ipus():
-    """A session of a program that calls graphs which write one variable on IPUs 0 and 1."""
+    """Returns a session of a program whose called graphs write one variable on IPUs 0 and 1."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         v = popxl.variable(np.ones(2), popxl.float32, name="v")
@@ -72,7 +72,7 @@ def written_on_two_ipus():
 
 
 def second_derivative():
-    """The gradient graph of a gradient graph whose op has none."""
+    """Makes the gradient graph of a gradient graph whose op has no gradient."""
     ir = popxl.Ir()
     with ir.main_graph:
         x, weight = (popxl.TensorSpec(shape, popxl.float32) for shape in ((2, 4), (4,)))

@@ -1,4 +1,4 @@
-"""PopART's names: enumerations, devices, loggers, sessions made from a program; and drawings."""
+"""Tests PopART's names: enumerations, devices, loggers, sessions of a program, and drawings."""
 
 import numpy as np
 import popart
@@ -46,7 +46,7 @@ def test_enumerations_are_whole_numbers(name):
     assert all(kind(int(member)) is member for member in members)
 
 
-# As the description counts them.
+# The numbers of the documentation.
 NUMBERS = {
     "CommGroupType": {"All": 0, "Consecutive": 1, "Orthogonal": 2},
     "MeanReductionStrategy": {"Running": 0, "Post": 1, "PostAndLoss": 2},

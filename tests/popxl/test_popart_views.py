@@ -1,4 +1,4 @@
-"""Ops, tensors, graphs and options as `popart._internal.ir` shows them."""
+"""Tests ops, tensors, graphs and options as `popart._internal.ir` shows them."""
 
 import numpy as np
 import popart

@@ -1,4 +1,4 @@
-"""Every op against NumPy, and its gradients through autodiff against torch."""
+"""Every PopXL op agrees with NumPy, and its gradients through autodiff agree with torch."""
 
 import cases_layers
 import cases_ops

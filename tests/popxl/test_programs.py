@@ -1,4 +1,4 @@
-"""PopXL programs: graphs, calls, memory, streams and sessions, against NumPy."""
+"""PopXL programs agree with NumPy: graphs, calls, memory, streams and sessions."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Random ops: functions of their seed, distributed as they say."""
+"""Random ops depend on their seed alone, and follow their distributions."""
 
 import numpy as np
 import popxl

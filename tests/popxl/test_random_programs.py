@@ -1,6 +1,6 @@
-"""Random programs of graphs, calls, loops, views and in-place writes against NumPy.
+"""Random programs of graphs, calls, loops, views and in-place writes agree with NumPy.
 
-POPXL_RANDOM_PROGRAMS sets how many.
+POPXL_RANDOM_PROGRAMS sets their number.
 """
 
 import os

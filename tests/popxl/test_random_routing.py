@@ -1,4 +1,4 @@
-"""Random programs that call a graph, into which tensors are routed afterwards, against NumPy."""
+"""Random programs with tensors that are routed into a called graph afterwards agree with NumPy."""
 
 import random
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _SIZE, _TRIES = 3, 4
 class Program:
     """Tensors of a main graph, each with the function of its value.
 
-    `inner` computes (a + 1) · what is routed into it, and `outer` half of that.
+    `inner` computes (a + 1) · the routed tensors, and `outer` half of that.
     """
 
     def __init__(self, seed: int) -> None:
@@ -77,7 +77,7 @@ class Program:
         self.values[t] = lambda: self.inside(self.values[a if yes else b]()) / (1 if yes else 2)
 
     def route(self) -> None:
-        """Routes some tensor; it is refused just where it comes of a call."""
+        """Routes some tensor; this is refused only if the tensor depends on a call."""
         t = self.any()
         if comes_of_a_call(t):
             with self.inner, pytest.raises(UnsupportedError, match="its value only later"):

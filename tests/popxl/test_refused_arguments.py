@@ -1,4 +1,6 @@
-"""The errors of the rest of PopXL and popxl_addons: a row each, with what the message says."""
+"""Functions of PopXL and popxl_addons that have no other test refuse wrong arguments with a clear
+message.
+"""
 
 import numpy as np
 import popxl
@@ -59,12 +61,12 @@ ERRORS = {
     "maximum of nothing": (ValueError, "at least one", lambda: ops.maximum()),
     "foreign parent": (
         ValueError,
-        "does not go in or out",
+        "is not an input or output of this call",
         lambda: ops.call_with_info(graph(), t(2)).parent_to_graph(t(2)),
     ),
     "foreign modified": (
         ValueError,
-        "does not go into",
+        "is not an input of this call",
         lambda: ops.call_with_info(graph(), t(2)).set_parent_input_modified(t(2)),
     ),
     "op between IPUs": (
@@ -150,7 +152,7 @@ ERRORS = {
         "partials_type",
         lambda: ops.matmul(t(2, 2), t(2, 2), partials_type=I32),
     ),
-    "product of scalars": (ValueError, "no scalars", lambda: ops.matmul(t(), t(2))),
+    "product of scalars": (ValueError, "not take scalars", lambda: ops.matmul(t(), t(2))),
     "bool as index": (TypeError, "by a bool", lambda: t(2)[True]),
     "text as index": (TypeError, "by a str", lambda: t(2)["x"]),
     "float as index": (TypeError, "by a float", lambda: t(2)[1.0]),
@@ -167,7 +169,7 @@ ERRORS = {
     ),
     "no seeds": (
         ValueError,
-        "at least one",
+        "at least 1",
         lambda: ops.split_random_seed(t(2, dtype=popxl.uint32), 0),
     ),
     "axes twice": (ValueError, "twice", lambda: ops.sum(t(2, 2), [0, -2])),
@@ -259,7 +261,7 @@ ERRORS = {
     "foreign output": (ValueError, "not a tensor of", lambda: popxl.graph_output(_of_another())),
     "foreign gradient": (
         ValueError,
-        "no tensor of",
+        "not a tensor of",
         lambda: autodiff(graph(), grads_required=[t(2)]),
     ),
     "memmap's order": (

@@ -1,4 +1,4 @@
-"""What ops refuse when they are written: sizes, dtypes and places that do not fit."""
+"""Ops refuse sizes, dtypes and places that do not fit when they are written."""
 
 import functools
 
@@ -46,21 +46,33 @@ ERRORS = {
     "truth of a scalar": (ValueError, "ops.conditional", lambda: bool(t())),
     "array of a tensor": (TypeError, "holds no data", lambda: np.asarray(t(2))),
     "variable of a tensor": (TypeError, "holds no data", lambda: popxl.variable(t(2))),
-    # ValueError and TypeError: found before the compiler sees the op.
+    # ValueError and TypeError: raised before the compiler gets the op.
     "partial function": (TypeError, "partial", lambda: make(functools.partial(abs), t(2))),
     "input of a negative size": (
         ValueError,
-        "sizes from 0",
+        "must be static, and 0 or more",
         lambda: make(lambda: popxl.graph_input((-1,), F32)),
     ),
-    "spec of a negative size": (ValueError, "sizes from 0", lambda: popxl.TensorSpec((2, -1), F32)),
-    "stream of a negative size": (ValueError, "sizes from", lambda: popxl.h2d_stream((-1,), F32)),
+    "spec of a negative size": (
+        ValueError,
+        "must be static, and 0 or more",
+        lambda: popxl.TensorSpec((2, -1), F32),
+    ),
+    "stream of a negative size": (
+        ValueError,
+        "must be static, and 0 or more",
+        lambda: popxl.h2d_stream((-1,), F32),
+    ),
     "buffer of a negative size": (
         ValueError,
-        "sizes from 0",
+        "must be static, and 0 or more",
         lambda: popxl.remote_buffer((-1,), F32),
     ),
-    "zeros of a negative size": (ValueError, "sizes from 0", lambda: ops.init((-1,), F32)),
+    "zeros of a negative size": (
+        ValueError,
+        "must be static, and 0 or more",
+        lambda: ops.init((-1,), F32),
+    ),
     "ipu": (ValueError, "from 0 but -1", lambda: ipu(-1)),
     "shape of a buffer": (AttributeError, "tensor_shape", lambda: assign("tensor_shape")),
     "dtype of a buffer": (AttributeError, "tensor_dtype", lambda: assign("tensor_dtype")),
@@ -78,7 +90,7 @@ ERRORS = {
         lambda: ops.remote_store(buffer(), -1, t(2)),
     ),
     "row by a float": (TypeError, "is an int", lambda: ops.remote_load(buffer(), t())),
-    "stored row": (ValueError, "is no row", lambda: ops.remote_store(buffer(), 0, t(3))),
+    "stored row": (ValueError, "is not a row", lambda: ops.remote_store(buffer(), 0, t(3))),
     "copied dtype": (
         ValueError,
         "one dtype",

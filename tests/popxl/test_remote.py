@@ -1,4 +1,4 @@
-"""Variables in remote buffers and in shards over replicas."""
+"""Tests variables in remote buffers and in shards over replicas."""
 
 import numpy as np
 import popxl

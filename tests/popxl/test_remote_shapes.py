@@ -1,4 +1,4 @@
-"""Shapes, shards and float8 of variables in remote buffers."""
+"""Tests shapes, shards and float8 of variables in remote buffers."""
 
 import numpy as np
 import popxl

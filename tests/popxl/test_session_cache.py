@@ -1,4 +1,4 @@
-"""Compiled programs that sessions keep: see docs/executables.md."""
+"""Sessions cache compiled programs, as docs/executables.md describes."""
 
 import numpy as np
 import popxl
@@ -61,5 +61,5 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path):
     folder.chmod(0o777)
     ir, stored = program()
     use(ir, folder)
-    with pytest.raises(Exception, match="others may write to"):
+    with pytest.raises(Exception, match="other users can write to"):
         results(ir, stored)

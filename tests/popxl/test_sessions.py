@@ -1,4 +1,4 @@
-"""Sessions: where variables are when, streams' shapes, devices; names and dtypes of tensors."""
+"""Tests sessions: places of variables, shapes of streams, devices; names and dtypes of tensors."""
 
 import numpy as np
 import popxl
@@ -9,7 +9,7 @@ from popxl._impl.records import of
 
 @pytest.fixture
 def counter():
-    """A session that adds x to a variable: (session, stream, out stream, variable, constant)."""
+    """Returns (session, stream, out stream, variable, constant) for x plus a variable."""
     ir = popxl.Ir()
     with ir.main_graph, popxl.in_sequence():
         stream = popxl.h2d_stream((2,), popxl.float32, "x")

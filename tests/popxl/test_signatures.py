@@ -1,4 +1,4 @@
-"""What functions and classes take: names, their order and defaults, as programs rely on them."""
+"""Functions and classes of PopXL have the parameter names, order and defaults that programs use."""
 
 import inspect
 
@@ -9,7 +9,7 @@ import popxl_addons as addons
 import pytest
 from popxl import ops
 
-# A line each; a line that is indented goes on with the one before.
+# One function per line; an indented line continues the previous one.
 SIGNATURES = {
     ops: """
 abs(t)

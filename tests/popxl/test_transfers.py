@@ -1,4 +1,4 @@
-"""Merged transfers, tile sets, drawings, and groups of replicas by PopART's names."""
+"""Tests merged transfers, tile sets, drawings, and groups of replicas by PopART's names."""
 
 import re
 

@@ -1,6 +1,6 @@
-"""The tutorials' programs print what the tutorials print, and learn to read digits.
+"""The tutorials' programs print what the tutorials show, and learn to read digits.
 
-`expected/` holds the output printed in the tutorials; blank lines do not count.
+`expected/` holds the output printed in the tutorials; blank lines are ignored.
 """
 
 import json
@@ -56,12 +56,12 @@ def test_digits_are_read_after_four_epochs(optimiser, seed):
     assert float(re.fullmatch(r"Accuracy on test set: ([\d.]+)%", last)[1]) >= 95.0
 
 
-# What depends on the machine and the moment, or on the last bit of a sum.
+# Output that depends on the machine and the time, or on the last bit of a sum.
 VARIES = re.compile(r"0x[0-9a-f]+|\s*[\d.]+ it/s|[\d.]+%|(?<=Loss:)[\d.]+|(?<=last loss).*")
 
 
 def outputs(notebook):
-    """What the code cells of the file have printed."""
+    """Returns the printed output of the code cells of the file."""
     cells = json.loads(notebook.read_text())["cells"]
     stored = [output["text"] for cell in cells for output in cell.get("outputs", [])]
     return "".join(line for text in stored for line in text)

@@ -1,4 +1,4 @@
-"""Updates in place against NumPy, on variables and on results of ops; and ops that move data."""
+"""In-place updates of variables and of results agree with NumPy, as do ops that move data."""
 
 import numpy as np
 import popxl
@@ -19,7 +19,7 @@ def sparse(t, x, i, f=1.0):
     return out
 
 
-# name: (update of tensors, inputs, what the first becomes)
+# name: (update of tensors, inputs, new value of the first input)
 UPDATES = {
     "accumulate": (lambda t, x: var_updates.accumulate_(t, x), [T, X], lambda t, x: t + x),
     "accumulate f": (

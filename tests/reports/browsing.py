@@ -1,4 +1,4 @@
-"""A headless Chromium that opens reports, and what tests ask of it."""
+"""Opens reports in a headless Chromium, and inspects them for tests."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 PAGES = ("summary", "memory", "execution", "graph", "compile", "compare")
 PATIENCE = 60  # seconds for a page to be drawn, on a machine with other work
 
-# Whether each canvas in sight shows more than one colour.
+# Returns whether each visible canvas shows more than one colour.
 DRAWN = """
 return [...document.querySelectorAll("main canvas")].map((canvas) => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -26,7 +26,7 @@ return [...document.querySelectorAll("main canvas")].map((canvas) => {
 
 
 def write(folder, name, *data):
-    """Writes the report of such data, and another's to compare it with."""
+    """Writes the report of such data, compared with another's."""
     file = folder / f"{name}.html"
     file.write_text(page.html(*data))
     return file
@@ -40,7 +40,7 @@ class Browser:
         self.file = None
 
     def open(self, file, target="summary"):
-        """Opens a report's page afresh and waits until it is drawn."""
+        """Opens a report's page again and waits until it is drawn."""
         self.file = file
         self.driver.get("about:blank")
         self.driver.get(f"file://{file}#{target}")
@@ -72,7 +72,7 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector="main"):
-        # In one step, since a page may be drawn anew between two.
+        # In one step, since a page may be redrawn between two steps.
         return self.ask("return document.querySelector(arguments[0]).innerText", selector)
 
     def ask(self, script, *arguments):
@@ -90,11 +90,11 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
     def problems(self):
-        """What the console has had to say since it was last asked."""
+        """Returns messages on the console since the last call."""
         return [entry["message"] for entry in self.driver.get_log("browser")]
 
     def requests(self):
-        """The addresses that were asked for since this was last asked."""
+        """Returns the addresses requested since the last call."""
         messages = [json.loads(e["message"])["message"] for e in self.driver.get_log("performance")]
         return [
             message["params"]["request"]["url"]
@@ -105,7 +105,7 @@ class Browser:
 
 @contextlib.contextmanager
 def opened():
-    """A browser, closed behind the block. Where CI runs, it must be there."""
+    """Yields a browser, and closes it after the block. In CI it must be installed."""
     chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if not (chromium and driver) and not os.environ.get("CI"):
         pytest.skip("needs chromium and chromium-driver: tools/install_system_packages.sh has them")

@@ -1,4 +1,4 @@
-"""The browser that tests of pages share, and where they write these."""
+"""Provides the browser that tests of pages share, and the folder for their pages."""
 
 import browsing
 import pytest
@@ -12,7 +12,7 @@ def browser():
 
 @pytest.fixture
 def as_before(browser):
-    """Each test begins at one size and ends without a word on the console."""
+    """Begins each test with one window size, and checks for messages on the console."""
     browser.resize(1280)
     browser.prefer("light")
     browser.problems()

@@ -1,4 +1,4 @@
-"""Data of a report's form without a model: of any size, and with any names."""
+"""Makes data in a report's format without a model: of any size, and with any names."""
 
 from collections import defaultdict
 
@@ -9,14 +9,14 @@ KIB = 1024
 
 
 def add(table, **row):
-    """A row of a table whose columns are lists; its number."""
+    """Appends a row to a table whose columns are lists; returns its number."""
     for column, value in row.items():
         table[column].append(value)
     return len(table[next(iter(row))]) - 1
 
 
 class Maker:
-    """Rows of instructions, IPU after IPU, and what follows from them."""
+    """Makes rows of instructions, IPU after IPU, and the tables that depend on them."""
 
     def __init__(self, ops, events, ipus, name):
         self.ops, self.events, self.ipus, self.name = ops, events, ipus, name
@@ -90,7 +90,7 @@ class Maker:
             )
 
     def execution(self):
-        """Each lane does its IPU's instructions in turn, again and again."""
+        """Repeats the instructions of each lane's IPU in turn."""
         events = defaultdict(list)
         rows = self.of_ipus()
         times = [300 * ipu for ipu in range(self.ipus)]
@@ -161,7 +161,7 @@ class Maker:
         }
 
     def tile_groups(self, rows, always, held, capacity):
-        """What transfers over I/O tiles is on none."""
+        """Puts nothing on the I/O tiles."""
         return [
             {
                 "name": name,
@@ -178,7 +178,7 @@ class Maker:
         ]
 
     def modules(self):
-        """A row for the whole, and one for each path and those above it."""
+        """Returns a row for the whole, and one for each path and those above it."""
         paths = {""}
         for number in range(36):
             parts = self.path(number).split(".")
@@ -221,7 +221,7 @@ class Maker:
         return dict(found)
 
     def forms(self):
-        """Each op once in each form, with operands as texts of a real program have them."""
+        """Returns each op once in each form, with operands as texts of a real program have them."""
         ids = list(range(1, self.ops + 1))
 
         def line(form, i):
@@ -234,15 +234,15 @@ class Maker:
 
 
 def make(ops=400, events=2000, ipus=4, name="decoder.layers", capacity=1024 * KIB, slower=1):
-    """A report's data.
+    """Makes a report's data.
 
     Args:
         ops: Compute instructions, of all IPUs.
         events: Of the execution.
         ipus: Of the one replica.
-        name: The path that all modules are below.
+        name: The path above all modules.
         capacity: Of each IPU, in bytes.
-        slower: By which modules' cycles are multiplied.
+        slower: The factor of modules' cycles.
     """
     maker = Maker(ops, events, ipus, name)
     for ipu in range(ipus):

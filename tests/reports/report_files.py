@@ -1,4 +1,4 @@
-"""Where tests have reports written, and how they read them."""
+"""Sets where tests write reports, and reads them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Models of every strategy, small, and what agrees in the data of their reports."""
+"""Makes small models of every strategy, and checks that the data of their reports is consistent."""
 
 import contextlib
 
@@ -39,7 +39,7 @@ class Chain(torch.nn.Module):
 
 
 class Overlapped(Chain):
-    """Its input and outputs are transferred beside the computation."""
+    """Its transfers of input and outputs overlap with the computation."""
 
     mode = poptorch.OverlapMode.OverlapDeviceIterationLoop
 
@@ -155,7 +155,7 @@ def branches():
 
 
 def many_rounds():
-    """More than are shown one by one."""
+    """Has more events than are shown individually."""
     return trained(options(accumulation=4, iterations=50_000), optimiser=torch.optim.SGD)
 
 
@@ -200,7 +200,7 @@ def popxl_loops():
 
 
 def executable_of(model):
-    """What compiled it: a wrapper of torch, a session of PopXL, or itself."""
+    """Returns the executable of a wrapper of torch, a session of PopXL, or the model."""
     if isinstance(model, popxl.Session):
         return model._executable
     if isinstance(model, poptorch.PoplarExecutor):

@@ -1,4 +1,4 @@
-"""The first page says in words what is wrong with a program, with the figure and the cure."""
+"""The first page says what is wrong with a program, with the figure and the cure."""
 
 import json
 
@@ -21,7 +21,7 @@ def one(data, kind):
 
 
 class Blocks(torch.nn.Module):
-    """Square linear layers, so many a stage, one stage an IPU."""
+    """Square linear layers, the given number per stage, one stage per IPU."""
 
     def __init__(self, layers, width=256):
         super().__init__()
@@ -68,7 +68,7 @@ def test_too_few_micro_batches(tmp_path):
     found = one(data, "bubbles")
     assert found["figure"] == pytest.approx(data["summary"]["shares"]["waiting"], abs=1e-4)
     assert "7 micro-batches a weight update do not fill a pipeline of 7 stages" in found["text"]
-    assert found["cure"] == "Give it more of them: options.Training.gradientAccumulation(28)."
+    assert found["cure"] == "Use more micro-batches: options.Training.gradientAccumulation(28)."
 
 
 def test_a_pipeline_empties_with_each_weight_update(tmp_path):
@@ -90,7 +90,7 @@ def test_a_model_that_does_not_fit(tmp_path):
     assert found["figure"] == memory["needed"] - memory["capacity"] > 0
     assert f"{found['figure'] / 2**20:,.0f} MiB too much" in found["text"]
     remedy = memory["remedies"][0]
-    assert remedy["saving"] > found["figure"]  # so that none besides is needed
+    assert remedy["saving"] > found["figure"]  # so that no further remedy is needed
     assert found["cure"] == (
         f"K{remedy['text'][1:]}. It saves {advice_form.size(remedy['saving'])}."
     )
@@ -106,7 +106,7 @@ def test_remedies_are_named_until_they_are_enough():
 
     assert cure(600) == "Do a. It saves 600 B."
     assert cure(601) == "Do a. It saves 600 B. Do b. It saves 500 B."
-    assert cure(1101).endswith("Do b. It saves 500 B. Then put blocks of it on another IPU.")
+    assert cure(1101).endswith("Do b. It saves 500 B. Then move blocks to another IPU.")
 
 
 def test_streaming_memory_that_does_not_hold_all(tmp_path):
@@ -139,9 +139,9 @@ def test_tiles_for_io_that_hold_too_much(tmp_path):
     found = one(data, "tiles_full")
     _, group = data["memory"]["ipus"][0]["tile_groups"]
     assert found["figure"] == group["needed"] - group["capacity"] > 0
-    assert found["text"].startswith("The 32 tiles for I/O of IPU 0 need ")
+    assert found["text"].startswith("The 32 IO tiles of IPU 0 need ")
     count = int(found["cure"].rpartition("(")[2].rstrip(")."))
-    assert f"Set {count} tiles apart" in found["cure"]
+    assert f"Reserve {count} IO tiles" in found["cure"]
     assert "tiles_full" not in {row["kind"] for row in made(count)["advice"]}
     assert "tiles_full" in {row["kind"] for row in made(count - 2)["advice"]}
 
@@ -172,7 +172,7 @@ def test_an_idle_replica(tmp_path):
     found = one(data, "idle_replica")
     assert found["figure"] == 1
     assert found["text"] == (
-        "1 of the 4 IPUs that are reserved does nothing, and has room for 1 more replica."
+        "1 of the 4 reserved IPUs does nothing, and has room for 1 more replica."
     )
     assert "options.replicationFactor(4)" in found["cure"]
 
@@ -212,7 +212,7 @@ def test_a_program_bound_by_links():
     found = exchange_bound(10)
     assert found.kind == "exchange_bound" and found.figure == 0.47
     assert found.text == "Transfers between IPUs take 47 % of the IPUs' time, for 3.00 MiB a run."
-    assert found.cure.startswith("Cut the model where less crosses")
+    assert found.cure.startswith("Cut the model where fewer bytes cross")
     assert exchange_bound(90).text.startswith("Transfers between replicas take")
     assert "gradientAccumulation" in exchange_bound(90).cure
 

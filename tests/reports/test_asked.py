@@ -1,4 +1,4 @@
-"""Who asks for reports: engine options of the program and of the environment."""
+"""Engine options of the program and of the environment request reports."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ VARIABLE = "POPLAR_ENGINE_OPTIONS"
 
 @pytest.fixture
 def folder(monkeypatch):
-    """asked.folder under an environment, with what it warned of."""
+    """Returns asked.folder under an environment, and its warnings."""
 
     def call(engine_options, environment=None):
         warnings = []

@@ -1,4 +1,6 @@
-"""Channels of poptorch.profiling, in processes of their own: the variable is read at the import."""
+"""Tests channels of poptorch.profiling in separate processes, because the import reads the
+variable.
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Figures of schedules and memory, and what notebooks show."""
+"""Tests figures of schedules and memory, and the display of objects in notebooks."""
 
 import io
 import sys
@@ -41,7 +41,7 @@ def trained(strategy=None, ipus=2, micro_batches=4, **names):
 
 
 def saved(figure):
-    """As a PNG, by the canvas that needs no display."""
+    """Returns it as a PNG, by the canvas that needs no display."""
     file = io.BytesIO()
     figure.savefig(file, format="png")
     assert file.getvalue().startswith(b"\x89PNG")
@@ -147,7 +147,7 @@ def test_what_is_not_compiled_has_none():
 
 
 class Cells(HTMLParser):
-    """The texts of a page, and whether its tags match."""
+    """Collects the texts of a page, and whether its tags match."""
 
     def __init__(self, page):
         super().__init__()

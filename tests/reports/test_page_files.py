@@ -1,4 +1,4 @@
-"""Files of pages, without a browser."""
+"""Tests the files of pages, without a browser."""
 
 import hashlib
 import json

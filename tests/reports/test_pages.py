@@ -1,4 +1,4 @@
-"""The pages of reports in a browser: drawn, answering, and without a network."""
+"""Pages of reports are drawn in a browser, respond to input, and use no network."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ def report(folder):
 
 @pytest.fixture(scope="module")
 def few(folder):
-    """So few events that each is wide."""
+    """Has so few events that each is wide."""
     return browsing.write(folder, "few", made_data.make(ops=16, events=40, ipus=2))
 
 
@@ -109,7 +109,7 @@ def test_clicking_an_op_shows_its_line_and_each_form(browser, report):
     row.click()
     browser.until(lambda: browser.of(".source"))
     assert "made_data.py:" in browser.text(".source .place")
-    # The line's own text, too, where it can be read.
+    # The text of the line is shown too if it can be read.
     with open(made_data.__file__) as source:
         lines = [line.strip() for line in source]
     number = int(browser.text(".source .place").rpartition(":")[2])

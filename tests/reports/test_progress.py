@@ -1,4 +1,4 @@
-"""Progress bars of transfers and files: on a terminal, of what lasts, in a line of their own."""
+"""Progress bars of long transfers and files appear on a terminal, each on a separate line."""
 
 import os
 import pty
@@ -53,7 +53,7 @@ TITLES = (
 
 
 def run(work, folder, *, delay=0.0, shown=True, terminal=True):
-    """What a program writes to stderr, behind its first step."""
+    """Returns the stderr of a program after its first step."""
     program = folder / "program.py"
     program.write_text(PROGRAM.format(delay=delay, shown=shown) + textwrap.dedent(work))
     environment = {**os.environ, "POPTORCH_LOG_LEVEL": "INFO"}
@@ -72,7 +72,7 @@ def run(work, folder, *, delay=0.0, shown=True, terminal=True):
         while True:
             try:
                 part = os.read(ours, 1 << 16)
-            except OSError:  # how Linux says that nobody has the other end any more
+            except OSError:  # Linux reports so that the other end is closed
                 break
             if not part:
                 break

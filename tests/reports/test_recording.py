@@ -1,4 +1,4 @@
-"""Reports are where programs look for them, once the model is compiled and again at its end."""
+"""Reports are where programs look for them, after compilation and again at the program's end."""
 
 import json
 import logging
@@ -106,7 +106,7 @@ def test_without_a_wish_nothing_is_written_or_even_imported(tmp_path):
 
 @pytest.fixture
 def plain_and_profiled(tmp_path):
-    """Two compiled models, the second one with profiling, and their input."""
+    """Returns two compiled models, the second one with profiling, and their input."""
     x, models = torch.randn(64, 256), []
     for setup in (poptorch.Options(), profiled(tmp_path)):
         layers = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(4)))
@@ -122,7 +122,7 @@ def test_a_step_with_profiling_makes_the_same_calls(plain_and_profiled):
 
 
 def calls_in(model, x):
-    """The functions that a step calls, in order."""
+    """Returns the functions that a step calls, in order."""
     found = []
 
     def count(frame, event, argument):
@@ -139,7 +139,10 @@ def calls_in(model, x):
 
 @pytest.mark.skipif("POPTORCH_MEASURE" not in os.environ, reason="`make nightly` measures it")
 def test_a_step_with_profiling_costs_no_more(plain_and_profiled):
-    """Under 3 %: medians of the process's time of turns, so that other work counts for both."""
+    """Profiling costs less than 3 %.
+
+    Compares medians of process time over alternating turns, so that other work affects both.
+    """
     models, x = plain_and_profiled
 
     def shares():
@@ -151,7 +154,7 @@ def test_a_step_with_profiling_costs_no_more(plain_and_profiled):
                 times[number].append(time.process_time() - began)
         return statistics.median(times[1]) / statistics.median(times[0])
 
-    shares()  # the first runs make what later ones use
+    shares()  # the first runs fill caches that later ones use
     assert min(shares() for _ in range(3)) < 1.03
 
 
@@ -197,7 +200,7 @@ def test_a_folder_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     model = poptorch.inferenceModel(torch.nn.ReLU())
     model.compile(torch.zeros(3))
-    with pytest.raises(poptorch.Error, match=r"\[profiling\] the folder '.*file/d' cannot be made"):
+    with pytest.raises(poptorch.Error, match=r"\[profiling\] .*file/d' cannot be created"):
         model.write_report(tmp_path / "file/d")
 
 
@@ -310,7 +313,7 @@ def test_a_session_is_told_of_its_folder_before_it_compiles(tmp_path, monkeypatc
 
 
 def large():
-    """A program whose input is larger than an IPU's memory."""
+    """Returns a program whose input is larger than an IPU's memory."""
     ir = popxl.Ir()
     with ir.main_graph:
         x = popxl.ops.host_load(popxl.h2d_stream((300_000_000,), popxl.float32))

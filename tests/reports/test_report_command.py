@@ -1,4 +1,4 @@
-"""`python -m poptorch report`: what it prints and writes, and what it refuses."""
+"""Tests what `python -m poptorch report` prints, writes and refuses."""
 
 import json
 import pathlib
@@ -67,7 +67,7 @@ def test_a_folder_that_must_not_be_looked_into(tmp_path, capsys, monkeypatch):
     def refuse(self):
         raise PermissionError(13, "Permission denied", str(self))
 
-    # Root may look into all folders.
+    # Root may read all folders.
     monkeypatch.setattr(pathlib.Path, "exists", refuse)
     monkeypatch.setattr(pathlib.Path, "read_bytes", refuse)
     assert main(["report", str(tmp_path)]) == 2

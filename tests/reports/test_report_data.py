@@ -1,4 +1,7 @@
-"""report.json: its form, and that its sums are those of report(), to the cycle and the byte."""
+"""report.json follows its schema, and its sums equal those of report(), exactly.
+
+Sums agree to the cycle and the byte.
+"""
 
 import json
 from collections import Counter
@@ -15,7 +18,7 @@ from reported import OTHERS, TORCH, executable_of
 SCHEMA = json.loads(
     (Path(poptorch_core.__file__).parent / "reports/report.schema.json").read_text()
 )
-# Of report()["ipus"], the cycles of each kind of instruction.
+# In report()["ipus"]: the cycles of each kind of instruction.
 CYCLES = {
     "send": "link_cycles",
     "collective": "link_cycles",  # within a domain
@@ -28,7 +31,7 @@ BYTES = {kind: name.replace("cycles", "bytes") for kind, name in CYCLES.items()}
 
 
 class Reported:
-    """The data of a report beside what report() says."""
+    """Returns the data of a report, and report()."""
 
     def __init__(self, model):
         executable = executable_of(model)
@@ -69,7 +72,7 @@ def test_the_form_is_the_schemas(reported):
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     again = json.loads(json.dumps(reported.data))
     jsonschema.validate(again, SCHEMA)
-    assert again == reported.data  # nothing but what JSON has
+    assert again == reported.data  # JSON types only
 
 
 def test_tables_are_columns_of_equal_length_that_name_what_is_there(reported):

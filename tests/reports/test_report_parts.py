@@ -1,4 +1,4 @@
-"""report.json: what single parts of it say, of models made for that."""
+"""Tests single parts of report.json with models made for them."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def made(model, **about):
 
 
 def rows(found, table, *names):
-    """Columns by name, indices into strings as texts."""
+    """Returns columns by name, with indices into strings as texts."""
     columns = [
         [found["strings"][i] for i in table[name]] if name in TEXTS else table[name]
         for name in names
@@ -43,7 +43,7 @@ def rows(found, table, *names):
 
 
 def without_texts(table):
-    """Tensors of a program that was kept have names of their own."""
+    """Leaves out texts: tensors of a cached program have other names."""
     return {name: column for name, column in table.items() if name not in TEXTS}
 
 

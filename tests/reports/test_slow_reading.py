@@ -1,4 +1,4 @@
-"""A page that arrives slowly is drawn as it is from a file: what has not arrived is waited for."""
+"""A page that arrives slowly is drawn as from a file: it waits for missing parts."""
 
 import http.server
 import threading

@@ -1,4 +1,4 @@
-"""torch's profilers see runs, copies and modules as regions, on the threads that do the work."""
+"""torch's profilers show runs, copies and modules as regions, on the threads that do the work."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ CASES = {
 
 
 def wrapped(training, ipus, strategy):
-    """A model, and arguments of a step of four micro-batches where there is more than an IPU."""
+    """Returns a model, and arguments of a step, of four micro-batches if there are several IPUs."""
     options = poptorch.Options().showCompilationProgressBar(False).setExecutionStrategy(strategy)
     options.modelName("small")
     micro_batches = 4 if ipus > 1 else 1
@@ -62,7 +62,7 @@ def wrapped(training, ipus, strategy):
 
 
 def traced(recorded, folder):
-    """The complete events of the exported Chrome trace."""
+    """Returns the complete events of the exported Chrome trace."""
     path = folder / "trace.json"
     recorded.export_chrome_trace(str(path))
     events = json.loads(path.read_text())["traceEvents"]
@@ -70,7 +70,7 @@ def traced(recorded, folder):
 
 
 def lies_in(inner, outer):
-    """Both ends, to the microsecond's thousandth that the file has."""
+    """Compares both ends; the file has thousandths of a microsecond."""
     begin, end = inner["ts"], inner["ts"] + inner["dur"]
     return outer["ts"] - 0.01 <= begin and end <= outer["ts"] + outer["dur"] + 0.01
 
@@ -90,7 +90,7 @@ def test_regions(case, tmp_path):
     wanted |= MODULES | {f"IPU {i}" for i in range(ipus)} | (BACKWARD if training else set())
     assert wanted <= counts.keys()
     assert counts[run] == counts["poptorch::execute"] == 3
-    # Every micro-batch of a pipeline comes to each of its modules.
+    # Every micro-batch of a pipeline passes each of its modules.
     assert counts["head"] >= 3 * (4 if ipus > 1 else 1)
     if not training:
         assert not any("backward" in name for name in counts)
@@ -105,7 +105,8 @@ def test_regions(case, tmp_path):
         ("layer1.0.conv", "poptorch::execute"),
     ]:
         assert all(any(lies_in(e, o) for o in by_name[outer]) for e in by_name[name]), (name, outer)
-    # On a thread, a module lies in the one around it, unless the thread only helped with a kernel.
+    # On a thread, a module lies within the module around it, unless the thread only helped with a
+    # kernel.
     for inner, outer in [("layer1.0.conv", "layer1.0"), ("layer1.0", "layer1")]:
         held = [
             any(lies_in(e, o) and e["tid"] == o["tid"] for o in by_name[outer])

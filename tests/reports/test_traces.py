@@ -1,4 +1,4 @@
-"""The trace of a run: by SQL its sums are those of report(), and a viewer finds its way in it."""
+"""The sums of a run's trace, by SQL, equal those of report(), and a viewer can follow its links."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ AUTO = poptorch.AutoStage.AutoIncrement
 
 
 class Chain(torch.nn.Module):
-    """Four layers, each in a block of its own that the strategy places."""
+    """Four layers, each in a separate block that the strategy places."""
 
     def __init__(self, ipus, alternating=False):
         super().__init__()
@@ -81,7 +81,7 @@ def made(model):
 
 
 def database(trace):
-    """The bars of IPUs, as a file of the trace says them."""
+    """Returns the bars of IPUs in a trace file."""
     trace = json.loads(json.dumps(trace))
     base = sqlite3.connect(":memory:")
     base.execute("CREATE TABLE processes (pid INT, name TEXT)")
@@ -121,7 +121,7 @@ def test_sums_are_those_of_the_report(case):
         assert sums == {word: cycles for word, cycles in wanted.items() if cycles}
         beside = "SELECT COALESCE(SUM(cycles), 0) FROM bars WHERE pid = ? AND tid = 1"
         assert base.execute(beside, [number + 1]).fetchone() == (ipu["overlapped_cycles"],)
-    # Views take no time: they are ops of the report, and no bars.
+    # Views take no time: they are ops of the report without bars.
     ops = {}
     for op in report["ops"]:
         key = op["ipu"], op["op"], op["module"]
@@ -168,7 +168,7 @@ def test_counters_say_what_memory_holds():
     for number, ipu in enumerate(found["memory"]["ipus"]):
         counters = [e for e in events if e["ph"] == "C" and e["pid"] == number + 1]
         highest = max(sum(counter["args"].values()) for counter in counters)
-        # Views of the peak may come between two bars.
+        # Views may cause the peak between two bars.
         assert ipu["always"] < highest <= ipu["always"] + ipu["peak"]["bytes"]
         assert highest > ipu["always"] + 0.7 * ipu["peak"]["bytes"]
         assert {"always", "activation", "gradient"} <= counters[0]["args"].keys()
@@ -216,7 +216,7 @@ def test_the_host_is_a_process_of_its_own():
 
 @pytest.mark.shared
 def test_what_is_left_out_is_one_bar():
-    """A loop of a million micro-batches is as long as it is."""
+    """The trace of a loop of a million micro-batches has its full length."""
     program = """
 graph @main(%x: f32[64]) -> (f32[64]) {
   %y = relu(%x) : f32[64]

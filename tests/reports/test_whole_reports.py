@@ -1,4 +1,4 @@
-"""Reports of models of every kind, and of many ops, in a browser."""
+"""Reports of models of every kind, and of many ops, are drawn in a browser."""
 
 import browsing
 import made_data
@@ -10,7 +10,7 @@ from poptorch_core.reports import data as report_data
 pytestmark = pytest.mark.usefixtures("as_before")
 
 
-# How many pixels of the lanes of the first and the last IPU are coloured, over all layers.
+# Returns how many pixels of the lanes of the first and the last IPU are coloured, over all layers.
 LANES = """
 const layers = [...document.querySelectorAll(".chart canvas")].map((layer) => {
   const { width, height } = layer;

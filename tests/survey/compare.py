@@ -1,9 +1,10 @@
-"""When a result of ours is eager's.
+"""Decides whether a result equals eager torch's.
 
-Whole numbers and truth values to the bit. Floats of element-wise operators within two units in the
-last place, or 1e-6 of max(1, |x|) where that is more; others within what torch.testing allows. What
-is further off counts as equal where its error against float64 is at most twice eager's greatest, or
-a few units in the last place of the tensor's greatest element: sums cancel.
+Integers and booleans must be bit-identical. Floats of element-wise operators must be within two
+units in the last place, or within 1e-6 of max(1, |x|) if that is more; other floats within the
+tolerance of torch.testing. A result that is further off still counts as equal if its error against
+float64 is at most twice eager's greatest, or a few units in the last place of the tensor's greatest
+element: sums cancel.
 """
 
 import torch
@@ -37,7 +38,7 @@ def _allowed(expected: torch.Tensor, dtype: torch.dtype, is_elementwise: bool) -
 
 
 def _apart(ours, eager, dtype, is_elementwise):
-    """Where the two differ by more than is allowed, as a mask. All are float64."""
+    """Returns a mask of elements that differ by more than is allowed. All are float64."""
     same = (ours == eager) | (ours.isnan() & eager.isnan())
     if not is_elementwise:  # the order of a sum decides between infinity and nan
         same |= ~ours.isfinite() & ~eager.isfinite()
@@ -46,13 +47,14 @@ def _apart(ours, eager, dtype, is_elementwise):
 
 
 def _of_greatest(dtype):
-    """Four units in the last place of the greatest element for halves, whose sums round often."""
+    """Returns an error relative to the greatest element: four units for float16, whose sums round
+    often."""
     halves = dtype in (torch.float16, torch.bfloat16)
     return 4 * torch.finfo(dtype).eps if halves else TOLERANCES[dtype][0]
 
 
 def _no_further(ours, eager, exact, dtype, apart):
-    """Whether ours is, where the two are apart, at least as near to `exact` as eager is."""
+    """Returns whether ours is at least as near to `exact` as eager's worst where the two differ."""
     rounded = exact.to(dtype).double()
     right = (ours == rounded) | (ours.isnan() & rounded.isnan())
     ours_off = (ours - exact).abs().nan_to_num(nan=float("inf"))
@@ -70,9 +72,9 @@ def difference(
     is_elementwise: bool = False,
     precision: torch.dtype | None = None,
 ) -> str | None:
-    """What is wrong about `ours`; None for nothing. `exact`: the same of float64 inputs.
+    """Returns what is wrong about `ours`, or None. `exact`: the same of float64 inputs.
 
-    `precision`: of the computation, where it is coarser than the tensors' own.
+    `precision`: of the computation, where it is coarser than that of the tensors.
     """
     dtype = NARROWED.get(eager.dtype, eager.dtype)
     if ours.dtype not in (dtype, eager.dtype):

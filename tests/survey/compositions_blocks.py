@@ -164,7 +164,7 @@ XW = {
 
 
 class Backward(nn.Module):
-    """Scales what passes back through a layer of its own."""
+    """Scales the gradient that passes back through a layer."""
 
     def __init__(self):
         super().__init__()

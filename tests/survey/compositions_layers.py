@@ -1,5 +1,7 @@
-"""Norms, attention, gates, convolutions, losses, views and in-place code as models write them. Each is
-a function of x [2, 4, 6] and w [6, 6]; LAYERS are modules of x."""
+"""Norms, attention, gates, convolutions, losses, views and in-place code as models write them.
+
+Each is a function of x [2, 4, 6] and w [6, 6]; LAYERS are modules of x.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -267,7 +269,7 @@ class Recurrent(nn.Module):
 
 
 class Averaged(nn.Module):
-    """A running mean in a buffer, as vector quantisers keep it."""
+    """Keeps a running mean in a buffer, as vector quantisers do."""
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,8 @@
-"""Masks, positions, indexing and assignment as models write them. Each is a function of x [2, 4, 6],
-w [6, 6] and, where named, of m, a mask [2, 4], and i, numbers of rows [2, 4]."""
+"""Masks, positions, indexing and assignment as models write them.
+
+Each is a function of x [2, 4, 6], w [6, 6] and, where named, of m, a mask [2, 4], and i, numbers of
+rows [2, 4].
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,5 +1,8 @@
-"""Corners of functions by hand: values at which a composition, a dtype or a derivative's formula
-parts from torch's own. Each was wrong once."""
+"""Corner cases of functions: values at which a composition, a dtype or a derivative differed from
+torch.
+
+Each was wrong once.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +16,7 @@ def t(*values, dtype=torch.float32):
 
 
 def _scaled(function):
-    """Of halves whose squares leave float16's range."""
+    """Returns float16 tensors whose squares leave the range of float16."""
     return function, t([300.0, -400.0], [30.0, 40.0], dtype=HALF)
 
 

@@ -1,4 +1,4 @@
-"""What the survey tries: each sample of PyTorch's own tables, OpInfo and ModuleInfo, as a Case.
+"""Makes a Case of each sample of PyTorch's tables OpInfo and ModuleInfo.
 
 A table is walked in a fixed order with a fixed seed, so that a case is found again by its key.
 """
@@ -22,7 +22,7 @@ common_utils.extract_test_fn = lambda: None
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.bool)
 
-# Not tried, with the reason.
+# Entries that do not run, with the reason.
 LEFT_OUT = {
     "memory that nobody has written": {"empty", "empty_like", "empty_permuted", "empty_strided",
         "new_empty", "new_empty_strided"},
@@ -32,7 +32,7 @@ LEFT_OUT = {
         "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d"},
 }  # fmt: skip
 
-# Draw numbers of their own: shape and dtype are compared.
+# These draw random numbers: only shape and dtype are compared.
 RANDOM = {
     "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal",
     "normal.in_place", "normal.number_mean", "pca_lowrank", "rand_like", "randint", "randint_like",
@@ -49,13 +49,13 @@ RANDOM = {
 }  # fmt: skip
 
 
-# Choose among equal elements in an order of their own.
+# These choose among equal elements in any order.
 PICKS = {"topk", "sort", "argsort"}
 
 
 @dataclass
 class Case:
-    """A function of tensors. `tensors` are its inputs, in order; `held` what a module brings."""
+    """A function of tensors. `tensors` are its inputs, in order; `held`: the module's tensors."""
 
     key: str
     function: Callable[..., Any]
@@ -64,7 +64,7 @@ class Case:
     is_elementwise: bool = False
     is_random: bool = False
     trains: bool = True
-    picks: bool = False  # results are chosen elements and their places: ties may fall elsewhere
+    picks: bool = False  # results are chosen elements and places: ties may differ
     precision: torch.dtype | None = None
     floats: list[int] = field(default_factory=list)  # the tensors that get gradients
 
@@ -85,7 +85,7 @@ def _name(info) -> str:
 
 
 def names() -> list[str]:
-    """Every entry of both tables."""
+    """Yields every entry of both tables."""
     left_out = set().union(*LEFT_OUT.values())
     ops = [_name(info) for info in op_db if info.name not in left_out]
     modules = [info.name.removeprefix("nn.") for info in module_db]
@@ -169,7 +169,7 @@ def _module_cases(info, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def cases(name: str, dtype: torch.dtype) -> Iterator[Case]:
-    """The cases of an entry in one dtype; none where it has no such dtype."""
+    """Yields the cases of an entry in one dtype; none if it does not support the dtype."""
     if name.startswith("module "):
         for info in module_db:
             if info.name.removeprefix("nn.") == name.removeprefix("module "):
@@ -182,7 +182,7 @@ def cases(name: str, dtype: torch.dtype) -> Iterator[Case]:
 
 
 def find(key: str) -> Case:
-    """The case of a key: the entry's name, the dtype, the sample's number, what was changed."""
+    """Returns the case of a key: the entry's name, the dtype, the sample's number, the change."""
     entry, dtype = next(
         (name, dtype)
         for name in names()

@@ -1,4 +1,4 @@
-"""Differences from eager torch that are meant, or torch's own."""
+"""Lists differences from eager torch that are intended, or torch's fault."""
 
 import re
 from dataclasses import dataclass
@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Excuse:
-    """For the cases whose keys match, in a step. `witness`, one of them, must still differ; if not
-    `everywhere`, on some machines: torch chooses its kernels by the processor."""
+    """Excuses the cases whose keys match, in a step.
+
+    `witness`, one of them, must still differ; if not `everywhere`, on some machines: torch chooses
+    its kernels by the processor.
+    """
 
     pattern: str
     step: str

@@ -1,4 +1,4 @@
-"""The corners and compositions as Cases, in float32 and float16."""
+"""Makes Cases of the corners and compositions, in float32 and float16."""
 
 from collections.abc import Iterator
 

@@ -9,9 +9,9 @@ import sys
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "refused-ops.md"
 HEAD = """# Refused operators
 
-What of PyTorch's own tables, OpInfo and ModuleInfo, a wrapped model refuses, and the words of the
-refusal, which names the user's line as well. Everything else of these tables comes out as in eager
-torch; `make test-ops` tries all samples and writes this page.
+This page lists what a wrapped model refuses of PyTorch's tables OpInfo and ModuleInfo, with the
+text of the error, which also names your line. Everything else in these tables equals eager torch.
+`make test-ops` tries all samples and writes this page.
 
 | refusal | of | samples |
 |---|---|---|
@@ -19,7 +19,7 @@ torch; `make test-ops` tries all samples and writes this page.
 
 
 def reason(text: str) -> str:
-    """A refusal without what differs from sample to sample."""
+    """Returns a refusal without the parts that differ from sample to sample."""
     text = re.sub(r"^(In \S+:\d+: )?'\w+': ", "", text.split("\nError raised in:\n")[0])
     text = text.split(" The trace ended there")[0]
     text = re.sub(r" \([^ ()]*:\d+\)", "", text)
@@ -29,7 +29,7 @@ def reason(text: str) -> str:
 
 
 def refused(findings) -> dict[str, dict[str, int]]:
-    """Reason → entry → samples, of rows (entry, step, key, kind, text)."""
+    """Returns reason → entry → samples, of rows (entry, step, key, kind, text)."""
     table: dict[str, dict[str, int]] = collections.defaultdict(lambda: collections.defaultdict(int))
     for entry, _, _, kind, text in findings:
         if kind == "refused":
@@ -38,7 +38,7 @@ def refused(findings) -> dict[str, dict[str, int]]:
 
 
 class Page:
-    """The table: reason → entries, and how many samples."""
+    """Returns the table: reason → entries, and how many samples."""
 
     def __init__(self, rows: dict[str, tuple[set[str], int]]) -> None:
         self._rows = rows

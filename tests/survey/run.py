@@ -1,6 +1,7 @@
 """Runs the survey over several processes: `python tests/survey/run.py [names] [--out file]`.
 
-A process that dies or hangs is a finding against the case it was at; another takes over behind it.
+A process that dies or hangs is a finding about its current case; another process continues after
+that case.
 """
 
 import argparse
@@ -23,7 +24,7 @@ PASSES = {"same", "refused", "raised", "lenient"}
 
 
 def _chosen(cases, most: int):
-    """At most so many of them, spread evenly; 0: all."""
+    """Returns at most `most` of them, spread evenly; 0: all."""
     cases = list(cases)
     return cases[:: -(-len(cases) // most)] if most and cases else cases
 
@@ -55,7 +56,7 @@ def _work(name: str, skip: int, most: int, say) -> None:
                 training = trial.run_training(case)
                 if training is not None:
                     say(("done", name, "training", case.key, training.kind, training.text))
-        except Exception as error:  # of the table's own
+        except Exception as error:  # an error of the table itself
             say(("done", name, "table", f"{name} {dtype}", "table", repr(error)))
     say(("end", name))
 
@@ -66,7 +67,7 @@ def _serve(inbox, outbox, most: int) -> None:
 
 
 class Worker:
-    """A process with its own queues, and what it is at."""
+    """A process with its queues, and its current case."""
 
     def __init__(self, context, most: int) -> None:
         self.inbox, self.outbox = context.SimpleQueue(), context.Queue()
@@ -119,7 +120,8 @@ def survey(names, jobs, most, report) -> None:
 
 
 def _judge(findings, seconds: float) -> int:
-    """Prints the findings that nothing excuses, and the counts; 1 if there are such."""
+    """Prints the findings that nothing excuses, and the counts; returns 1 if there are such
+    findings."""
     counts = collections.Counter()
     for _, step, key, kind, text in findings:
         excused = kind == "wrong" and is_excused(key, step)

@@ -1,15 +1,15 @@
-"""Inputs that samples rarely hold: ties, kinks, zeros and the ends of the number range.
+"""Special inputs that samples rarely contain: ties, kinks, zeros and the ends of the number range.
 
-Each makes another list of tensors from a sample's; None where it has nothing to change.
+Each function makes another list of tensors from a sample's list; None if it has nothing to change.
 """
 
 import torch
 
-# Where element-wise functions have kinks, poles, ends of domains and changes of formula.
+# Values where element-wise functions have kinks, poles, ends of domains and changes of formula.
 POINTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0, -20.0)
 EXTREMES = (float("inf"), float("-inf"), float("nan"), 1e30, -1e30, 1e-30, 100.0, -100.0, 300.0)
 
-# Their samples carry values that must stay as they are: probabilities, matrices of a kind.
+# Values of their samples must stay as they are: probabilities, special matrices.
 KEPT = ("linalg", "cholesky", "lu_", "lu", "geqrf", "ormqr", "svd", "qr", "pinverse", "logdet",
     "triangular_solve", "matrix_exp", "bernoulli", "multinomial", "normal", "ctc_loss",
     "lobpcg", "pca_lowrank", "svd_lowrank", "histogramdd", "histogram", "histc", "block_diag",
@@ -37,33 +37,33 @@ def _changed(name: str, tensors, change):
 
 def _pattern(values, offset: int, like: torch.Tensor) -> torch.Tensor:
     table = torch.tensor(values, dtype=torch.float64)
-    # A stride that meets every pair of values over two operands.
+    # This stride gives every pair of values over two operands.
     index = (torch.arange(like.numel()) * (1 + offset) + offset) % len(values)
     return table[index].reshape(like.shape).to(like.dtype)
 
 
 def rounded(name, tensors):
-    """Whole numbers: ties among neighbours, and kinks that stand at whole numbers."""
+    """Rounds to integers: ties among neighbours, and kinks at integers."""
     return _changed(name, tensors, lambda _, t: t.round())
 
 
 def equal(name, tensors):
-    """Each tensor holds one value."""
+    """Makes all values of each tensor equal."""
     return _changed(name, tensors, lambda _, t: torch.full_like(t, 2.0))
 
 
 def zeros(name, tensors):
-    """Each tensor holds zeros."""
+    """Makes all values zero."""
     return _changed(name, tensors, lambda _, t: torch.zeros_like(t))
 
 
 def points(name, tensors):
-    """Kinks, against one another."""
+    """Takes values at kinks, in all pairs."""
     return _changed(name, tensors, lambda i, t: _pattern(POINTS, 2 * i, t))
 
 
 def extremes(name, tensors):
-    """Infinities, NaN, and values whose squares leave the range."""
+    """Takes infinities, NaN, and values whose squares leave the range."""
     return _changed(name, tensors, lambda i, t: _pattern(EXTREMES, 2 * i + 1, t))
 
 

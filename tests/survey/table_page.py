@@ -10,13 +10,12 @@ from refused_page import reason
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "torch-ops.md"
 HEAD = """# Torch's operators
 
-The entries of PyTorch's own tables, OpInfo and ModuleInfo, as they run in a wrapped model: the
-dtypes in which samples come out as in eager torch (in brackets: some do, others are refused),
-whether their gradients do, and whose kernel runs. *device*: one of the device's own; otherwise the
-operators of torch that stand in for one on the host, whose cycles are a rule of thumb. What is
-refused, in how many samples and why, has what to do instead on [a page of its own](refused-ops.md).
-`make test-ops` writes this page, from all samples unless told otherwise; here: {most} an entry and
-dtype.
+This page lists the entries of PyTorch's tables OpInfo and ModuleInfo as they run in a wrapped
+model. The columns give the dtypes whose samples equal eager torch's (in brackets: some do, others
+are refused), whether their gradients are equal, and which kernel runs. *device* is a kernel of the
+device. Otherwise operators of torch replace it on the host, and the cycles are a rule of thumb.
+[Refused operators](refused-ops.md) lists refusals with the reason and what to do instead.
+`make test-ops` writes this page, by default from all samples; here: {most} per entry and dtype.
 
 | entry | dtypes | gradient | kernel | refused |
 |---|---|---|---|---|
@@ -25,7 +24,7 @@ SHORT = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int32": "i32",
 
 
 class Row:
-    """What the samples of an entry gave."""
+    """The results of the samples of an entry."""
 
     def __init__(self) -> None:
         self.forward: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
@@ -35,19 +34,19 @@ class Row:
         self.reasons: collections.Counter = collections.Counter()
 
     def add(self, step: str, key: str, kind: str, text: str) -> None:
-        """A sample's outcome. Its key names the dtype behind the entry."""
+        """Adds a sample's outcome. Its key has the dtype after the entry."""
         dtype = next((short for long, short in SHORT.items() if f" {long}" in key), "")
         if kind == "refused":
             self.reasons[reason(text)] += 1
         if step == "training":
             self.training[kind] += 1
-        elif dtype and kind in ("same", "refused", "wrong"):  # a wrong one that is left is meant
+        elif dtype and kind in ("same", "refused", "wrong"):  # a remaining wrong one is intended
             self.forward[dtype]["refused" if kind == "refused" else "same"] += 1
             self.foreign |= set(text.split()) if kind == "same" else set()
             self.on_device |= kind == "same" and not text
 
     def text(self, entry: str) -> str:
-        """Of the table."""
+        """Returns the row's text in the table."""
         dtypes = [
             dtype if not counts["refused"] else f"({dtype})"
             for dtype, counts in self.forward.items()
@@ -64,7 +63,7 @@ class Row:
 
 
 def write(findings, most: int = 0) -> None:
-    """`findings`: rows (entry, step, key, kind, text); `most`: samples an entry and dtype had."""
+    """`findings`: rows (entry, step, key, kind, text); `most`: samples per entry and dtype."""
     rows: dict[str, Row] = collections.defaultdict(Row)
     for entry, step, key, kind, text in findings:
         rows[entry].add(step, key, kind, text)

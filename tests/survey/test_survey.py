@@ -1,4 +1,6 @@
-"""A seeded sample of the survey, and all its corners and compositions; `make test-ops` runs all."""
+"""Runs a seeded sample of the survey, and all its corners and compositions; `make test-ops` runs
+all.
+"""
 
 import itertools
 import re
@@ -23,7 +25,7 @@ LISTED = Page.read()
 
 
 def _check(case: entries.Case, entry: str = "") -> None:
-    """What an entry of the tables refuses is on the page of docs; nothing else is refused."""
+    """Checks that an entry of the tables is refused only as the page of docs lists."""
     for step, run in STEPS.items():
         outcome = run(case)
         if outcome is None or outcome.kind in PASSES:
@@ -58,7 +60,7 @@ def test_composition(case):
 
 
 def _sample(name: str, dtype: torch.dtype) -> list[entries.Case]:
-    """The same ones every time: those of the least checksums."""
+    """Returns the same sample every time: the cases with the lowest checksums."""
     cases = itertools.islice(entries.cases(name, dtype), CASES_TO_CHOOSE_FROM)
     return sorted(cases, key=lambda case: zlib.crc32(case.key.encode()))[:CASES_PER_ENTRY]
 

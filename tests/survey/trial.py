@@ -1,4 +1,4 @@
-"""Runs one case through eager torch and through ours, forward and one training step."""
+"""Runs one case through eager torch and through PopTorch, forward and one training step."""
 
 import contextlib
 import re
@@ -12,7 +12,7 @@ from entries import Case
 from torch.utils import _pytree as pytree
 
 ZERO_SIZED = "Zero-sized tensors are unsupported"
-# An internal check of torch or of ours, or an exception that nobody has put into words.
+# An internal check of torch or of this project, or an exception without a message.
 INTERNAL = ("INTERNAL ASSERT", "InternalError", "std::", "c10::", "Expected false", "vector::")
 
 
@@ -20,7 +20,7 @@ INTERNAL = ("INTERNAL ASSERT", "InternalError", "std::", "c10::", "Expected fals
 class Outcome:
     """`kind`: same, refused, wrong, internal, raised (eager did too), lenient (eager raised).
 
-    `text`: of `same`, the operators that ran by torch's own kernels; else what is told.
+    `text`: for `same`, the operators that ran by torch's own kernels; otherwise the message.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Inferred(torch.nn.Module):
 
 
 class Trained(torch.nn.Module):
-    """The case's floating tensors are parameters; the loss weighs every element apart."""
+    """The case's floating tensors are parameters; the loss weighs every element differently."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _eager(function, tensors):
-    """Results and the tensors after the call; the text of the error where eager torch raises."""
+    """Returns results and the tensors after the call, or the text of eager torch's error."""
     given = [t.clone() for t in tensors]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def _in_double(case: Case):
 
 @contextlib.contextmanager
 def _held_in_double(case: Case):
-    """The case's module computes in float64 within it."""
+    """Computes the case's module in float64 inside the block."""
     if case.held is None:
         yield
         return
@@ -111,7 +111,7 @@ def _held_in_double(case: Case):
 
 
 def _pick_the_same(given: torch.Tensor, ours: torch.Tensor, theirs: torch.Tensor) -> bool:
-    """Whether two tensors of places along some dimension lead to the same elements."""
+    """Returns whether two tensors of places along some dimension select equal elements."""
     if ours.shape != theirs.shape:
         return False
     if given.dim() == 0:
@@ -193,12 +193,12 @@ def run_forward(case: Case) -> Outcome:
 
 
 def _dense(gradient: torch.Tensor | None) -> torch.Tensor | None:
-    """A copy, as the device has it."""
+    """Returns a copy, as the device has it."""
     return None if gradient is None else gradient.to_dense().clone()
 
 
 def _eager_gradients(case: Case, dtype: torch.dtype | None = None):
-    """Loss and gradients by name; None where eager torch has none."""
+    """Returns loss and gradients by name; None where eager torch has none."""
     model = Trained(case)
     if dtype is not None:
         model.weights.to(dtype)
@@ -222,7 +222,7 @@ def _counts(gradient: torch.Tensor | None) -> bool:
 
 
 def run_training(case: Case) -> Outcome | None:
-    """None where there is nothing to train."""
+    """Runs a training step; None if there is nothing to train."""
     if case.is_random or not (case.floats or case.held is not None):
         return None
     if not all(_is_dense(t) for t in case.tensors):
@@ -236,14 +236,14 @@ def run_training(case: Case) -> Outcome | None:
     model = Trained(case)
     asked = [name for name, gradient in eager.items() if gradient is not None]
     outcome = _train(case, model, eager, asked)
-    if "has no tensor Gradient___" in outcome.text:  # where ours has none, torch's may be zeros
+    if "has no tensor Gradient___" in outcome.text:  # where we have none, torch's may be zeros
         asked = [name for name in asked if _counts(eager[name])]
         outcome = _train(case, model, eager, asked) if asked else Outcome("same")
     return outcome
 
 
 def _train(case: Case, model: Trained, eager, asked: list[str]) -> Outcome:
-    """A step of the wrapped model, whose gradients of those names are compared."""
+    """Runs a step of the wrapped model, and compares the gradients of those names."""
     options = _options()
     for number, name in enumerate(asked):
         options.anchorTensor(f"gradient{number}", f"Gradient___{name}")
@@ -263,7 +263,7 @@ def _train(case: Case, model: Trained, eager, asked: list[str]) -> Outcome:
         exact = _eager_gradients(case, torch.float64) or {}
     for name in asked:
         pair = found[name], eager[name]
-        if case.picks:  # among equal elements the gradient may go to another
+        if case.picks:  # the gradient may go to another of equal elements
             pair = tuple(gradient.flatten().sort().values for gradient in pair)
         true = None if case.picks else exact.get(name)
         text = difference(*pair, true, precision=case.precision)

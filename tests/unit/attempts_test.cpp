@@ -15,8 +15,8 @@ namespace {
 using support::str;
 
 constexpr int kInstances = 3;
-// Of an agreement, at each instance: handshakes to and from two others, then of the comparison a
-// length and a row each.
+// The messages of an agreement at each instance: handshakes to and from two others, then a length
+// and a row of the comparison for each.
 constexpr int kMessages = 4 + 8;
 
 program::Program sum_of_all(int replicas) {
@@ -27,7 +27,8 @@ program::Program sum_of_all(int replicas) {
       {.replication_factor = replicas});
 }
 
-// Where an agreement is interrupted: when the instance has sent and received so many messages.
+// The point at which an agreement is interrupted: after the instance has sent and received this
+// many messages.
 struct Interruption {
   int instance = 0, messages = 0;
 };
@@ -46,7 +47,7 @@ class Caller {
     };
   }
 
-  // Returns what it raised, or "".
+  // Returns the text of the error that it raised, or "".
   std::string call() {
     const support::Watch watch(
         [this] { return interrupted_after_ && moved_ >= interrupted_after_; },
@@ -83,7 +84,7 @@ class Caller {
   std::vector<Bytes> outputs_;
 };
 
-// Every instance fails once and succeeds then. `late` begins when all others have failed.
+// Every instance fails once and then succeeds. `late` begins after all others have failed.
 void expect_one_failure(const program::Program& program, const Outcome& whole,
                         const std::vector<Interruption>& interruptions, int late = -1) {
   const std::vector<Share> shares = local_shares(kInstances);
@@ -98,7 +99,7 @@ void expect_one_failure(const program::Program& program, const Outcome& whole,
     if (i == late) others_have_failed.wait();
     const std::string failure = caller.call();
     if (i != late) others_have_failed.count_down();
-    const bool is_told = failure.find("has failed. It says: ") != std::string::npos;
+    const bool is_told = failure.find("has failed. Its error: ") != std::string::npos;
     EXPECT_TRUE(is_told || (after && failure == "interrupted")) << failure;
     EXPECT_EQ(caller.call(), "");
     EXPECT_EQ(caller.rows(), (std::vector<int64_t>{100, 101, 102}));
@@ -132,7 +133,7 @@ TEST_F(AttemptsOfAll, EndOnceWhereTwoInstancesAreInterrupted) {
   }
 }
 
-// The interrupted instance has sent its handshakes, and received that of the other one at most.
+// The interrupted instance has sent its handshakes, and received at most that of the other one.
 TEST_F(AttemptsOfAll, EndOnceForAnInstanceThatComesLater) {
   for (int instance = 0; instance < kInstances; ++instance) {
     for (int late = 0; late < kInstances; ++late) {
@@ -146,7 +147,7 @@ TEST_F(AttemptsOfAll, EndOnceForAnInstanceThatComesLater) {
   }
 }
 
-// Instances that have agreed, each moved by the test alone.
+// Instances that have agreed. Only the test advances them.
 class Agreed : public testing::Test {
  protected:
   Agreed() {
@@ -158,7 +159,8 @@ class Agreed : public testing::Test {
   LocalFabric& fabric(int i) {
     return static_cast<LocalFabric&>(*shares_[static_cast<size_t>(i)].fabric);
   }
-  // Returns what `work` raised in an attempt of instance `i`, which ends the attempt, or "".
+  // Returns the text of the error that `work` raised in an attempt of instance `i`, or "". An error
+  // ends the attempt.
   std::string raised(int i, const std::function<void()>& work) {
     try {
       at(i).telling(work);
@@ -170,7 +172,7 @@ class Agreed : public testing::Test {
   void abort(int i) {
     EXPECT_EQ(raised(i, [] { throw support::UserError("a reason"); }), "a reason");
   }
-  // As an instance that waits for another does, again and again.
+  // Repeats the check of an instance that waits for another.
   std::string wait(int i, int awaited) {
     return raised(i, [&] {
       for (int time = 0; time < 5; ++time) at(i).check(awaited, "a test");
@@ -185,7 +187,7 @@ class Agreed : public testing::Test {
 };
 
 constexpr const char* kAborted =
-    "[instances] a test cannot continue: the run of instance 0 has failed. It says: a reason";
+    "[instances] a test cannot continue: the run of instance 0 has failed. Its error: a reason";
 
 TEST_F(Agreed, AnAbortEndsTheAttemptOfThoseWhoWait) {
   abort(0);
@@ -226,7 +228,7 @@ TEST_F(Agreed, ANoticeOfALaterAttemptIsKeptForThatOne) {
 TEST_F(Agreed, NobodyWaitsForAnInstanceThatHasAbortedALaterAttempt) {
   at(0).begin_run();
   abort(0);
-  EXPECT_NE(wait(1, 0).find("it has gone on to its next run without it"), std::string::npos);
+  EXPECT_NE(wait(1, 0).find("that instance has continued with its next run"), std::string::npos);
   at(0).begin_run();
   at(1).begin_run();
   EXPECT_EQ(wait(1, 0), kAborted);

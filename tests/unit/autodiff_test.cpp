@@ -1,5 +1,5 @@
-// Properties of the transforms on random graphs, by the interpreter: gradients equal finite
-// differences, rewrites keep every bit, compiling stays near-linear.
+// Properties of the transforms on random graphs, checked with the interpreter: gradients equal
+// finite differences, rewrites keep every bit, and compile time is nearly linear.
 #include "transforms/autodiff.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ Literal literal_of(const std::vector<double>& values, const Type& type) {
   return {type, std::move(data)};
 }
 
-// Smooth ops alone: finite differences mean nothing at kinks.
+// Only smooth ops: finite differences are meaningless at kinks.
 struct Step {
   const char* op;
   int operands;

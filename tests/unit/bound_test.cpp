@@ -1,5 +1,5 @@
-// The text of a bound program: what is printed is read back, binds the same kernels and gives the
-// same bits; and what the verifier refuses.
+// The text of a bound program: a printed text can be parsed, binds the same kernels and gives
+// bit-identical results. Also the faults that the verifier refuses.
 #include <cstdlib>
 #include <iostream>
 
@@ -18,7 +18,7 @@ std::string read_program(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The programs of all golden tests, and those that are written by hand.
+// Returns the programs of all golden tests, and those that are written by hand.
 std::vector<std::pair<std::string, program::Program>> all_programs() {
   std::vector<std::pair<std::string, program::Program>> programs;
   for (const Case& one : all_cases()) {
@@ -51,7 +51,7 @@ std::vector<EngineOptions> all_options() {
            .reference_only = true}};
 }
 
-// Compares what the text leaves out: it follows from the kernels.
+// Compares the fields that the text omits, which follow from the kernels.
 void expect_same_steps(const Code& a, const Code& b) {
   EXPECT_EQ(a.scratch_bytes, b.scratch_bytes);
   EXPECT_EQ(a.channel_bytes, b.channel_bytes);

@@ -1,5 +1,5 @@
-// The cache of executables: one compilation a key, none for what is there, and a new one for
-// what is damaged or another's.
+// The cache of executables: one compilation per key, none for a valid entry, and a new one for an
+// entry that is damaged or belongs to another model.
 #include "compile/cache.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ std::unique_ptr<Executable> make(const std::string& folder, const std::string& t
   return compile(emulator::parsed(text, execution), {.threads = 1, .cache_path = folder});
 }
 
-// Whether it came from the cache: then there are no forms.
+// Returns whether it came from the cache, which holds no earlier IR stages.
 bool is_hit(const std::string& folder, const std::string& text,
             const ir::Execution& execution = {}) {
   return !make(folder, text, execution)->has_forms();
@@ -175,13 +175,14 @@ TEST(Cache, ReplacesWhatIsDamagedOrAnothers) {
     EXPECT_FALSE(hit);
     EXPECT_NE(log.find("The cached executable " + entry + " cannot be used: "), std::string::npos)
         << log;
-    EXPECT_NE(log.find("It is compiled again and replaced."), std::string::npos) << log;
+    EXPECT_NE(log.find("The model is compiled again and the file replaced."), std::string::npos)
+        << log;
     EXPECT_TRUE(content_of(entry) == good);
     EXPECT_TRUE(is_hit(scratch.path(), text_with("exp")));
   }
 }
 
-// A key says of which version it is, so only a hand could put another's there.
+// A key contains the version, so only a manual change could put an entry of another version there.
 TEST(Cache, ReplacesAnotherVersions) {
   const Scratch scratch;
   make(scratch.path(), text_with("exp"));
@@ -211,8 +212,9 @@ TEST(Cache, RefusesAFolderThatOthersMayWriteTo) {
   const Scratch scratch;
   ASSERT_EQ(chmod(scratch.path().c_str(), 0777), 0);
   EXPECT_EQ(text_of<UserError>([&] { make(scratch.path(), text_with("exp")); }),
-            "[cache] others may write to " + scratch.path() +
-                ", and so could say what runs here. Take that away (chmod 700), or choose another "
+            "[cache] other users can write to " + scratch.path() +
+                ", and so could choose what runs here. Remove their permission (chmod 700), or "
+                "choose another "
                 "folder in enableExecutableCaching() or POPTORCH_CACHE_DIR.");
   EXPECT_TRUE(scratch.names().empty());
   ASSERT_EQ(chmod(scratch.path().c_str(), 0700), 0);
@@ -228,7 +230,7 @@ TEST(Cache, RefusesWhatIsNoFolder) {
   EXPECT_THROW(make("/proc/no/such", text_with("exp")), UserError);
 }
 
-// Root may write anywhere: then only a folder that is not there stands for this.
+// Root may write to every folder. For root, only a folder that does not exist is tested.
 TEST(Cache, RefusesAFolderThatItMayNotWriteTo) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write to every folder";
   const Scratch scratch;

@@ -14,7 +14,7 @@ namespace poptorch::emulator {
 struct Child {
   pid_t process = 0;
   int pipe = -1;
-  // The text that its work returned or raised; "" when it was killed.
+  // Returns the text that its work returned or raised; "" if it was killed.
   std::string end() {
     std::string text;
     char buffer[512];

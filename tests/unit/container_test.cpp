@@ -1,4 +1,4 @@
-// Containers: what is written is read, and of a file that is not what was written nothing is used.
+// Containers: written content can be read, and nothing of a changed file is used.
 #include "storage/container.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ std::string refusal(const std::string& bytes) {
   return text_of<UserError>([&] { Container(bytes, "f"); });
 }
 
-// The header's digest follows what it covers: what malice would do.
+// Updates the header's digest after a change, as an attacker would.
 void mend(std::string& bytes) {
   uint32_t count = 0;
   std::memcpy(&count, bytes.data() + 12, sizeof count);
@@ -65,8 +65,9 @@ TEST(Container, GivesWhatWasWritten) {
   EXPECT_TRUE(file.has("first"));
   EXPECT_FALSE(file.has("firs"));
   EXPECT_EQ(bytes.size(), kThird + 5000);
-  EXPECT_EQ(text_of<UserError>([&] { file.read("second"); }),
-            "[file] 'f' has no section 'second': it was not written for this. Write it anew.");
+  EXPECT_EQ(
+      text_of<UserError>([&] { file.read("second"); }),
+      "[file] 'f' has no section 'second': it was written for another purpose. Write it again.");
 }
 
 TEST(Container, ReadsFilesAndGivesPagesToWrite) {
@@ -112,9 +113,10 @@ TEST(Container, RefusesADamagedSectionWhenItIsRead) {
       const Container file(flipped, "f");
       EXPECT_EQ(file.read("first"), "hello world");
       for (int times = 0; times < 2; ++times) {
-        EXPECT_EQ(text_of<UserError>([&] { file.read("sixteen_letters_"); }),
-                  "[file] 'f' is damaged: section 'sixteen_letters_' is not what was written. "
-                  "Write it anew.");
+        EXPECT_EQ(
+            text_of<UserError>([&] { file.read("sixteen_letters_"); }),
+            "[file] 'f' is damaged: section 'sixteen_letters_' has changed since it was written. "
+            "Write it again.");
       }
     }
   }
@@ -127,12 +129,12 @@ TEST(Container, SaysWhatAFileIsNot) {
   EXPECT_EQ(refusal(""), refusal("no"));
   EXPECT_EQ(refusal(patched<uint32_t>(8, 7)),
             "[file] 'f' has version 7 of the file format, but this PopTorch reads version 1. "
-            "Write it anew with this one.");
+            "Write it again with this one.");
   EXPECT_EQ(refusal(small_file() + '\0'),
-            "[file] 'f' is damaged: there is something behind its end. Write it anew.");
+            "[file] 'f' is damaged: there are bytes after its end. Write it again.");
 }
 
-// With a digest that fits.
+// The digests of these headers are valid.
 TEST(Container, RefusesPlacesThatLie) {
   constexpr uint64_t kFar = ~uint64_t{0};
   for (const size_t row : {0, 1, 2}) {
@@ -147,7 +149,7 @@ TEST(Container, RefusesPlacesThatLie) {
     }
   }
   EXPECT_EQ(refusal(patched<uint64_t>(length_of_row(0), 10)),
-            "[file] 'f' is damaged: there is something between its sections. Write it anew.");
+            "[file] 'f' is damaged: there are bytes between its sections. Write it again.");
   for (const uint32_t count : {0u, 1u, 2u, 4u, 16u, 17u, 1u << 20, ~0u}) {
     EXPECT_NE(refusal(patched<uint32_t>(12, count, count <= 16)), "no error") << count;
   }
@@ -168,8 +170,9 @@ TEST(Container, TellsWhatIsNoFile) {
   EXPECT_EQ(text_of<UserError>([&] { Container(scratch.path("none")); }),
             "[file] cannot read '" + scratch.path("none") +
                 "': No such file or directory. Is the path right?");
-  EXPECT_EQ(text_of<UserError>([&] { Container(scratch.path()); }),
-            "[file] cannot read '" + scratch.path() + "': it is no file. Give the name of one.");
+  EXPECT_EQ(
+      text_of<UserError>([&] { Container(scratch.path()); }),
+      "[file] cannot read '" + scratch.path() + "': it is not a file. Give the name of a file.");
   put(scratch.path("empty"), "");
   EXPECT_NE(
       text_of<UserError>([&] { Container(scratch.path("empty")); }).find("is not a PopTorch file"),

@@ -1,5 +1,5 @@
-// Custom ops: what is refused when they are registered and when they are used, what they compute,
-// and their gradients. The ops themselves are in tests/fuzz/scale_op.cpp.
+// Custom ops: refusals at registration and at use, results and gradients. The ops are in
+// tests/fuzz/scale_op.cpp.
 #include "include/poptorch/custom_op.hpp"
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A use of an op on two vectors, as a graph.
+// Returns a graph that uses an op on two vectors.
 std::string graph_of(const std::string& attributes) {
   return "graph @main(%x: f32[3], %s: f32[3]) -> (f32[3]) {\n  %y = custom(%x, %s) {" + attributes +
          "} : f32[3]\n  return %y\n}\n";
@@ -93,7 +93,7 @@ TEST(CustomOps, AreRefusedByName) {
             "[custom_op] op 'ScaleGrad' of domain 'test', version 1 takes 1 inputs but got 2.");
 }
 
-// An op whose functions do as the test says.
+// An op whose functions the test sets.
 custom::Op made(const std::string& name) {
   return {.domain = "test",
           .name = name,
@@ -138,7 +138,7 @@ TEST(CustomOps, AreRefusedForWhatTheirFunctionsGive) {
   op.infer = [](const custom::Call&) -> std::vector<custom::Type> { throw 1; };
   EXPECT_EQ(refusal_of(op),
             "[custom_op] op 'Throws' of domain 'test', version 1 refuses its inputs or attributes: "
-            "it threw something that is no std::exception");
+            "it threw something that is not a std::exception");
   op = made("Two");
   op.infer = [](const custom::Call& call) { return std::vector(2, call.input(0)); };
   EXPECT_EQ(refusal_of(op),
@@ -163,7 +163,7 @@ TEST(CustomOps, AreRefusedForWhatTheirFunctionsGive) {
     call.in<float>(0);
     return std::vector{call.input(0)};
   };
-  EXPECT_NE(refusal_of(op).find("elements are there in compute alone"), std::string::npos);
+  EXPECT_NE(refusal_of(op).find("elements are available only in compute"), std::string::npos);
 }
 
 TEST(CustomOps, HaveTheGradientsOfTheirGradientOps) {

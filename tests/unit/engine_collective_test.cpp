@@ -1,4 +1,5 @@
-// Where collectives begin: once their operands are there, in memory that nothing else uses then.
+// The places where collectives begin: after their operands are computed, in memory that nothing
+// else uses at that time.
 #include <sstream>
 
 #include "engine_testing.hpp"
@@ -9,7 +10,7 @@ namespace {
 
 using support::str;
 
-// The steps that begin or end a collective, or have one of the other ops that are named.
+// Returns the steps that begin or end a collective, or run one of the named ops.
 std::vector<std::string> steps(const std::string& text, const std::vector<std::string>& named) {
   const program::Program program = lowered(text, {.replication_factor = 2});
   std::istringstream lines(Engine(program, ops::registry(), {.begin_ahead = true}).text());
@@ -54,7 +55,7 @@ graph @main(%x: f32[4,4]) -> (f32[4,4], f32[4,4]) {
             (Steps{"matmul(", "assign", "begin", "linear(", "end"}));
 }
 
-// 12 MiB each: two of them are under way at a time.
+// 12 MiB each: two of them can be in progress at a time.
 TEST(EngineCollective, IsAheadOnlySoFarThatItsResultsHaveRoom) {
   std::string text = "graph @main(%x: f32[1]) -> (f32[]) {\n";
   for (int i = 0; i < 4; ++i) {

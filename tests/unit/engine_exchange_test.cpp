@@ -1,4 +1,4 @@
-// Several IPUs and replicas: the same values whatever runs where, and no run that waits for ever.
+// Several IPUs and replicas: the same values for every assignment to threads, and no deadlock.
 #include <fstream>
 #include <sstream>
 
@@ -50,7 +50,7 @@ TEST(EngineExchange, PipelineTrainsLikeOneIpu) {
   }
 }
 
-// What a backward stage computes again is read back instead, with the same bits.
+// The host reads values back that a backward stage recomputes; results are bit-identical.
 TEST(EngineExchange, KeepsTheProductsThatAPipelineRecomputes) {
   const program::Program program = parsed(read_text("recomputed_training.program"));
   auto products = [&](bool keep) {
@@ -70,8 +70,8 @@ TEST(EngineExchange, KeepsTheProductsThatAPipelineRecomputes) {
   }
 }
 
-// Convolutions on both sides of a channel, and of a stash, hand over what they have: no reorder but
-// of the model's input and output.
+// Convolutions on both sides of a channel, and of a stash, pass tensors in their layout: only the
+// model's input and output are reordered.
 TEST(EngineExchange, CarriesTheLayoutOfConvolutions) {
   const program::Program program = lowered(R"(
 state "w0" : f32[8,8,3,3] {kind="parameter"}
@@ -205,12 +205,14 @@ ipu 1 @[arena=8] {
 
 TEST(EngineExchange, RefusesIpusThatWaitForEachOther) {
   std::string text = kOneSided;
-  text.replace(text.find("loop(6) {\n    %b"), 7, "loop(7)");  // receives what nobody sends
+  text.replace(text.find("loop(6) {\n    %b"), 7,
+               "loop(7)");  // receives a tensor that is never sent
   Engine engine(program::parse(text, ops::registry()), ops::registry(), {.threads = 1});
   EXPECT_THROW(run_once(engine, made_up_inputs(engine.program())), support::InternalError);
 }
 
-// What is exchanged through channels alone comes in their order: only the account needs the sync.
+// Tensors that are exchanged only through channels arrive in order: only the cost model needs the
+// sync.
 TEST(EngineExchange, IpusMeetOnlyWhereTheyShareMemory) {
   auto meets = [](const std::string& text) {
     return Engine(parsed(text), ops::registry(), {}).text().find("sync") != std::string::npos;

@@ -1,4 +1,5 @@
-// Foreign kernels: found by the provider's name, handed what the op says, refused when missing.
+// Foreign kernels: found by the provider's name, called with the attributes of the op, and refused
+// if missing.
 #include <cstdio>
 #include <functional>
 
@@ -55,8 +56,8 @@ TEST(EngineForeign, RunsThroughItsProvider) {
   EXPECT_EQ(
       text_of<support::UserError>([&] { Engine engine(program, ops::registry(), {.threads = 1}); }),
       "[engine] op 'aten' (test::negate) needs the kernels of provider 'aten', which is not "
-      "loaded. Load what registers it before the program: for 'aten' that is PyTorch with "
-      "PopTorch.");
+      "loaded. Load the library that registers it before the program; for 'aten' that is PyTorch "
+      "with PopTorch.");
   register_foreign_provider(kProvider);
   Engine engine(program, ops::registry(), {.threads = 1});
   using Floats = std::vector<float>;

@@ -1,4 +1,4 @@
-// Element-wise chains: what fuses, what must not, and that nothing changes by it.
+// Element-wise chains: ops that fuse, ops that must not, and results that do not change.
 #include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 #include "support/error.hpp"
@@ -108,7 +108,7 @@ TEST(EngineState, RefusesUnknownNames) {
     engine.state().read("wieght", data.data());
     ADD_FAILURE();
   } catch (const support::UserError& error) {
-    EXPECT_STREQ(error.what(), "[state] there is no state 'wieght'. Is it 'weight'?");
+    EXPECT_STREQ(error.what(), "[state] there is no state 'wieght'. Did you mean 'weight'?");
   }
 }
 

@@ -129,7 +129,7 @@ class Generator {
   }
 
   std::mt19937 random_;
-  const bool reduces_;  // over replicas, which have states of their own
+  const bool reduces_;  // over replicas, which have separate states
   std::vector<Value> values_;
   int count_ = 0;
 };
@@ -140,7 +140,7 @@ ir::Literal literal(const ir::Type& type, const Bytes& bytes, int64_t part) {
   return ir::Literal(type, {begin, begin + size});
 }
 
-// What `outcome` gives, by the interpreter.
+// Returns the result of `outcome`, computed by the interpreter.
 Outcome interpreted(const ir::Module& module, const program::Program& program, int runs) {
   reference::Interpreter interpreter(module);
   uint32_t seed = 100;

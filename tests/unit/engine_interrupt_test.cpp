@@ -1,5 +1,5 @@
-// A run that its watch stops: it ends soon, whatever it is doing, and leaves nothing behind that a
-// later run could see beside the state that it wrote.
+// A run that its watch stops: it ends soon in any situation, and affects later runs only through
+// the state that it wrote.
 #include "arming.hpp"
 #include "compile/pipeline.hpp"
 #include "emulator/run/state_store.hpp"
@@ -10,7 +10,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// Stops the work when it looks for the n-th time.
+// Stops the work at its n-th check.
 class StopsAt : public support::Watch {
  public:
   explicit StopsAt(int look) : Watch([this, look] { return ++looks_ == look; }, kEveryTime) {}
@@ -19,7 +19,7 @@ class StopsAt : public support::Watch {
   int looks_ = 0;
 };
 
-// The look that stops the work. Without a stop, a thread would look hundreds of times.
+// The check that stops the work. Without a stop, a thread would check hundreds of times.
 constexpr int kLook = 20;
 
 // Two linear layers with a weight each, on IPUs 0 and `second`.
@@ -70,7 +70,7 @@ struct StoppedRun {
 
 class EngineInterrupt : public testing::TestWithParam<StoppedRun> {};
 
-// All but the sums of gradients.
+// Writes all states except the sums of gradients.
 void write_states(Engine& engine) {
   uint32_t seed = 7;
   for (const program::State& state : engine.program().states) {
@@ -97,7 +97,8 @@ Outcome outcome_of(Engine& engine, const std::vector<Bytes>& inputs) {
   return result;
 }
 
-// The fault sends its signal when the last IPU has done a hundred micro-batches, in any thread.
+// The fault sends its signal after the last IPU has finished a hundred micro-batches, in any
+// thread.
 TEST_P(EngineInterrupt, EndsSoonAndLeavesNothingToTheNextRun) {
   const program::Program program = compiled(GetParam().ipus, GetParam().replicas);
   const std::vector<Bytes> inputs = made_up_inputs(program);
@@ -127,8 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Ways, EngineInterrupt,
                                          StoppedRun{2, 1, 1}, StoppedRun{2, 1, 2},
                                          StoppedRun{1, 2, 2}, StoppedRun{2, 2, 3}));
 
-// The random numbers of a repeat's rounds come from the round: one that is cut short must not
-// shift those of the next run.
+// The random numbers of a repeat depend on the round: an interrupted round must not shift those of
+// the next run.
 TEST(EngineInterruptOfRepeats, LeavesTheRoundsAlone) {
   const program::Program program = lowered(R"(
 graph @round(%a: f32[1]) -> (f32[1]) {

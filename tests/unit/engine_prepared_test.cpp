@@ -1,5 +1,5 @@
-// Workspaces that kernels prepare once: packed weights follow every write of their state, and what
-// a program writes itself is never taken for prepared.
+// Workspaces that kernels prepare once: packed weights follow every write of their state, and state
+// that a program writes is never treated as prepared.
 #include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 

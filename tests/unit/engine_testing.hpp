@@ -1,5 +1,5 @@
-// Helpers of the engine's tests: programs from IR text, tensors as vectors, runs under several
-// options that must agree bit for bit.
+// Helpers of the engine's tests: programs from IR text, tensors as vectors, and runs under several
+// options whose results must be bit-identical.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-// A module that is executed as `execution` says.
+// Parses a module and sets its execution.
 inline std::unique_ptr<ir::Module> parsed(const std::string& text, ir::Execution execution) {
   auto module = ir::parse(text, ops::registry());
   module->execution() = std::move(execution);
@@ -46,7 +46,7 @@ inline program::Program lowered(const std::string& text, ir::Execution execution
   return lowering::lower(*parsed(text, std::move(execution)));
 }
 
-// Numbers in [-1, 1) that depend on `seed` alone.
+// Returns numbers in [-1, 1) that depend only on `seed`.
 inline std::vector<float> numbers(size_t count, uint32_t seed) {
   std::vector<float> out(count);
   uint32_t state = seed * 2654435761u + 12345u;
@@ -57,14 +57,14 @@ inline std::vector<float> numbers(size_t count, uint32_t seed) {
   return out;
 }
 
-// Everything that a run leaves: outputs by stream, then states by name.
+// The results of a run: outputs by stream, then states by name.
 struct Outcome {
   std::vector<Bytes> outputs;
   std::map<std::string, Bytes> states;
   bool operator==(const Outcome&) const = default;
 };
 
-// Of float32 bytes.
+// Compares bytes of float32 elements.
 inline void expect_close(const Bytes& a, const Bytes& b, const std::string& what) {
   const auto x = values_of<float>(a), y = values_of<float>(b);
   ASSERT_EQ(x.size(), y.size()) << what;
@@ -87,7 +87,7 @@ inline std::vector<Bytes> run_once(Engine& engine, const std::vector<Bytes>& inp
   return outputs;
 }
 
-// Input buffers of the right size: floats in [-1, 1), integers 0, 1, 2, ... modulo 3.
+// Returns input buffers of the right size: floats in [-1, 1), integers 0, 1, 2, ... modulo 3.
 inline std::vector<Bytes> made_up_inputs(const program::Program& program) {
   std::vector<Bytes> inputs;
   uint32_t seed = 1;
@@ -106,7 +106,7 @@ inline std::vector<Bytes> made_up_inputs(const program::Program& program) {
   return inputs;
 }
 
-// By name, all groups of each.
+// Returns the states by name, each with all its groups.
 inline std::map<std::string, Bytes> states_of(Engine& engine) {
   std::map<std::string, Bytes> states;
   for (const program::State& state : engine.program().states) {

@@ -1,5 +1,5 @@
-// Training steps of small networks: the same bits on any number of threads and with chains fused or
-// not; close to the reference kernels whatever the layouts.
+// Training steps of small networks: bit-identical on any number of threads, with and without fused
+// chains, and close to the reference kernels in all layouts.
 #include <cmath>
 
 #include "compile/pipeline.hpp"

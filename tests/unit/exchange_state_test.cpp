@@ -1,4 +1,4 @@
-// Rows of state go from the instances that have them to all others.
+// Instances that own rows of state send them to all others.
 #include <latch>
 
 #include "fabric_testing.hpp"
@@ -11,7 +11,7 @@ constexpr size_t kRow = 150;  // bytes: three messages
 
 std::byte byte_of(size_t row, size_t at) { return static_cast<std::byte>(row * 31 + at); }
 
-// What instance `here` begins with: its own rows, and others' as 0.
+// Returns the initial rows of instance `here`: its own rows, and 0 for those of others.
 Bytes rows_at(const std::vector<int>& owners, int here) {
   Bytes rows(owners.size() * kRow);
   for (size_t row = 0; row < owners.size(); ++row) {
@@ -51,7 +51,7 @@ TEST(ExchangeState, NamesWhatWaitsAndForWhom) {
   const std::vector<Share> shares = local_shares(2, 0.3);
   double time = 0;
   bool passes = false;
-  std::latch has_run(1);  // instance 1, which does not ask for the time any more
+  std::latch has_run(1);  // instance 1, which does not read the clock any more
   const WaitClock clock([&] { return passes ? time += 0.1 : time; });
   const auto raised = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
@@ -100,18 +100,18 @@ TEST(ExchangeState, TellsTheOthersWhenItFails) {
     Bytes rows(kRow);
     engine.exchange("'w'", rows.data(), kRow, {i == 0 ? 7 : 0});
   });
-  EXPECT_NE(raised[1].find("has failed. It says: [state] row 0 of 'w'"), std::string::npos)
+  EXPECT_NE(raised[1].find("has failed. Its error: [state] row 0 of 'w'"), std::string::npos)
       << raised[1];
 }
 
-// Of a program whose replicas need no others.
+// Instances exchange notes between and during the runs of a program.
 TEST(ExchangeState, NotesComeBesideRunsAndNobodyWaitsForThem) {
   const auto program = training_program(4);
   const std::vector<Share> shares = shares_by(Joining::kMixed, 2);
   const auto raised = in_threads(2, [&](int i) {
     Engine engine(program, ops::registry(), options_of(shares[static_cast<size_t>(i)]));
     Bytes note(8, static_cast<std::byte>(i));
-    engine.tell(note.data(), 8);  // to nobody so far
+    engine.tell(note.data(), 8);  // no other instance is known yet
     run_once(engine, inputs_of(program, shares[static_cast<size_t>(i)]));
     if (i == 1) {
       for (const int value : {40, 50}) engine.tell(Bytes(8, std::byte(value)).data(), 8);

@@ -1,5 +1,5 @@
-// Executables in files: what is loaded goes on as what was saved, to the bit; state is mapped where
-// it may be; files whose parts do not fit are refused.
+// Executables in files: a loaded executable continues bit-identically; state is mapped if possible;
+// files whose parts do not fit are refused.
 #include "session/executable_file.hpp"
 
 #include "compile/pipeline.hpp"
@@ -18,7 +18,8 @@ namespace {
 using emulator::Bytes;
 using support::UserError;
 
-// Weights of one cache line and of no such size, a buffer that each step writes, random numbers.
+// Weights whose size is a multiple of a cache line and weights whose size is not, a buffer that
+// each step writes, and random numbers.
 constexpr const char* kNet = R"(
 state "w" : f32[16,4]
 state "b" : f32[16]
@@ -79,7 +80,7 @@ emulator::Outcome state_of(const Executable& model) {
   return result;
 }
 
-// Outputs of the last of so many runs, and the state then.
+// Returns the outputs of the last of `runs` runs, and the state after it.
 emulator::Outcome after(Executable& model, int runs) {
   std::vector<Bytes> inputs, outputs;
   uint32_t seed = 1;
@@ -133,7 +134,7 @@ TEST(ExecutableFile, GoesOnAsTheNeverSaved) {
   }
 }
 
-// Each loaded executable has its memory to itself, and the file stays as it is.
+// Each loaded executable has private memory, and the file does not change.
 TEST(ExecutableFile, IsNotWrittenByRuns) {
   const Scratch scratch;
   const auto model = with_weights(kNet, training("sgd"));
@@ -171,7 +172,7 @@ TEST(ExecutableFile, LeavesOutWhatItIsAskedTo) {
   EXPECT_EQ(all.executable->random_state(), model->random_state());
 }
 
-// A file with one section exchanged for another text.
+// Returns a file in which one section is replaced by another text.
 std::string exchanged(const Scratch& scratch, const std::string& from, const std::string& section,
                       const std::string& text) {
   const storage::Container file(scratch.path(from));
@@ -211,8 +212,7 @@ TEST(ExecutableFile, RefusesPartsThatDoNotFit) {
                 support::version() + ". Export the model again with this one.");
   for (const char* about : {"", "[]", "7", "{}", "{\"version\":1,\"highest_ipu\":\"\"}", "{",
                             "{\"version\":\"1\",\"highest_ipu\":[]}"}) {
-    EXPECT_NE(with("about", about).find("what it says of itself lacks something"),
-              std::string::npos)
+    EXPECT_NE(with("about", about).find("its description is incomplete"), std::string::npos)
         << about;
   }
   for (const char* state : {"[]", "[1]", "[-1,2]", "[\"a\",2]", "7", "null"}) {
@@ -232,7 +232,7 @@ TEST(ExecutableFile, RefusesPartsThatDoNotFit) {
   EXPECT_EQ(with("state", other),
             invalid + "[file] '" + scratch.path("exchanged") +
                 "' is damaged: its program has the state 'seen', f32[3], which is not among its "
-                "tensors. Write it anew.");
+                "tensors. Write it again.");
   const std::string typed =
       replaced(part("state"), "\"F32\",\"shape\":[3]", "\"I32\",\"shape\":[3]");
   EXPECT_NE(with("state", typed).find("which is not among its tensors"), std::string::npos);
@@ -267,7 +267,7 @@ std::string grouped(bool writes, int elements) {
          (writes ? "  assign(%w, %z)\n" : "") + "  return %y\n}\n";
 }
 
-// Memory that is given to an engine is its own where it may be, and else as it was.
+// An engine takes the given memory over if possible, and otherwise leaves it unchanged.
 TEST(StateBytes, AreSharedWhereTheyMayBe) {
   for (const bool writes : {false, true}) {
     for (const int elements : {16, 3}) {

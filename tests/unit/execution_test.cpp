@@ -1,4 +1,4 @@
-// The description of an execution: every option in the text and back, and what is refused.
+// The description of an execution: every option is printed and parsed, and mistakes are refused.
 #include "ir/execution.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr const char* kTrained =
     "  %y = mul(%x, %w) : f32[2]\n  %s = sum(%y) {axes=[0]} : f32[]\n"
     "  %l = identity_loss(%s) {reduction=\"none\"} : f32[]\n  return %l\n}\n";
 
-// Another value than the row's default, as text.
+// Returns a value other than the row's default, as text.
 std::string another(const ir::OptionText& row) {
   if (row.type.starts_with("bool")) return row.otherwise == "true" ? "false" : "true";
   if (row.type == "str") {
@@ -79,7 +79,7 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       {"execution {whole_outputs=2}", "are more than main's 1"},
       {"anchored \"y\" {anchor=0}", "names anchor 0, but there are 0"},
       {"location \"weight\" {on_chip=true}", "Did you mean 'weights'?"},
-      {"optimiser_group \"0\" {lr=0.1}", "comes behind its optimiser"},
+      {"optimiser_group \"0\" {lr=0.1}", "must follow its optimiser"},
       {"execution \"x\" {training=true}", "execution takes no name"},
       {"anchor {mode=\"All\"}", "anchor needs a name"},
       {"execution {device_iterations=\"3\"}", "is \"3\". It must be a whole number."},

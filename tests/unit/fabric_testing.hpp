@@ -1,5 +1,5 @@
-// Helpers of tests of programs that several instances run: a fabric within one process, runs of all
-// instances at once, and whole buffers put together from instances' rows.
+// Helpers of tests in which several instances run a program: a fabric within one process, runs of
+// all instances at once, and buffers assembled from the instances' rows.
 #pragma once
 
 #include <functional>
@@ -47,7 +47,7 @@ class LocalFabric : public Fabric {
   bool is_on_this_host(int /*other*/) const override { return is_on_this_host_; }
   int64_t least_shared() const override { return 1; }
   using Fabric::receive;
-  // Every third message finds no room at first.
+  // Refuses every third message at first, as if there were no room.
   bool send(int to, const Tag& tag, const std::byte* data, int64_t bytes) override {
     std::lock_guard lock(mail_->mutex);
     if (++sends_ % 3 == 0 || !has_room(tag)) return false;
@@ -63,7 +63,8 @@ class LocalFabric : public Fabric {
     return true;
   }
   EventCount& events() override { return mail_->events[static_cast<size_t>(instance_)]; }
-  // For tests: whether there is room for a message; called after a message was sent or received.
+  // Hooks for tests: has_room returns whether there is room for a message; has_moved is called
+  // after a message was sent or received.
   std::function<bool(const Tag&)> has_room = [](const Tag&) { return true; };
   std::function<void(const Tag&)> has_moved = [](const Tag&) {};
   std::string end_of(int other) override {
@@ -89,7 +90,7 @@ class LocalFabric : public Fabric {
   int sends_ = 0;
 };
 
-// Nobody stops waiting, unless the test gives a timeout.
+// Returns shares whose waits are not limited, unless the test sets a timeout.
 inline std::vector<Share> local_shares(int instances, double timeout = 0, int64_t most = 64,
                                        bool on_one_host = false) {
   auto mail = std::make_shared<Mail>(instances);
@@ -103,7 +104,7 @@ inline std::vector<Share> local_shares(int instances, double timeout = 0, int64_
   return shares;
 }
 
-// The clock of all waits for instances, as long as it lives.
+// Replaces the clock of all waits for instances during its lifetime.
 class WaitClock {
  public:
   explicit WaitClock(std::function<double()> clock) { set_wait_clock(std::move(clock)); }
@@ -111,7 +112,7 @@ class WaitClock {
   WaitClock(const WaitClock&) = delete;
 };
 
-// Calls `work(instance)` in as many threads; returns what each raised, or "".
+// Calls `work(instance)` in one thread per instance. Returns the error text of each, or "".
 inline std::vector<std::string> in_threads(int instances, const std::function<void(int)>& work) {
   std::vector<std::string> raised(static_cast<size_t>(instances));
   std::vector<std::thread> threads;
@@ -128,8 +129,8 @@ inline std::vector<std::string> in_threads(int instances, const std::function<vo
   return raised;
 }
 
-// How operands reach the others: as messages, where they are, in bulk over wires, or, where two
-// instances are on one host, as those of their group do.
+// The ways in which operands reach other instances: as messages, in shared memory, as bulk
+// transfers over wires, or, if two instances are on one host, in the way of their group.
 enum class Joining { kSent, kNear, kLent, kMixed };
 
 inline std::vector<Share> shares_by(Joining way, int instances, double timeout = 0) {
@@ -144,7 +145,7 @@ inline std::vector<Share> shares_by(Joining way, int instances, double timeout =
   return shares;
 }
 
-// The rows of a stream's buffer of all replicas that an instance has. `whole` has `places` rows a
+// Returns the rows of a stream's buffer that belong to an instance. `whole` has `places` rows per
 // transfer, of which `mine` are the instance's.
 inline Bytes rows_of(const Bytes& whole, int places, const std::vector<int>& mine,
                      int64_t transfers) {
@@ -160,7 +161,7 @@ inline Bytes rows_of(const Bytes& whole, int places, const std::vector<int>& min
   return rows;
 }
 
-// What instance `share` gives an engine: its part of made_up_inputs().
+// Returns the inputs of instance `share`: its part of made_up_inputs().
 inline std::vector<Bytes> inputs_of(const program::Program& program, const Share& share) {
   const std::vector<Bytes> whole = made_up_inputs(program);
   std::vector<Bytes> inputs;
@@ -173,8 +174,8 @@ inline std::vector<Bytes> inputs_of(const program::Program& program, const Share
   return inputs;
 }
 
-// Like outcome(), of one instance: its rows, and the groups of states that it has; others are 0.
-// All states but sums of gradients begin as made-up numbers.
+// Like outcome(), but for one instance: its rows, and the groups of states that it owns; others are
+// 0. All states except sums of gradients begin with made-up numbers.
 inline Outcome outcome_here(const program::Program& program, const EngineOptions& options,
                             int runs = 2) {
   Engine engine(program, ops::registry(), options);
@@ -192,7 +193,7 @@ inline Outcome outcome_here(const program::Program& program, const EngineOptions
   return result;
 }
 
-// What instance `share` should come to, given what one process does.
+// Returns the expected outcome of instance `share`, derived from that of one process.
 inline Outcome part_of(const Outcome& whole, const program::Program& program, const Share& share) {
   Outcome part;
   const auto mine = share.groups({program.replicas, 1, 1});
@@ -215,7 +216,8 @@ inline Outcome part_of(const Outcome& whole, const program::Program& program, co
   return part;
 }
 
-// Every divisor of the replicas as a number of instances: all have the bits of one process.
+// Checks every divisor of the replicas as the number of instances: all results are bit-identical to
+// those of one process.
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs, Joining way) {
   const Outcome whole = outcome_here(program, {.threads = 1}, runs);

@@ -1,5 +1,5 @@
-// Faults that are asked for: their text, what is counted, that one IPU which fails stops them all,
-// and what a device holds when it is attached again.
+// Injected faults: their text, the occurrences that are counted, the stop of all IPUs after one
+// fails, and the contents of a device that is attached again.
 #include "support/faults.hpp"
 
 #include <gtest/gtest.h>
@@ -44,19 +44,20 @@ TEST(FaultText, IsRead) {
 
 TEST(FaultText, IsRefusedWithWhatThereIs) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "'': this is no point and kind."},
-      {"run", "this is no point and kind."},
+      {"", "'': this is not a point and a kind."},
+      {"run", "this is not a point and a kind."},
       {"runs:IPU_RESET",
        "there is no point 'runs': it is one of attach, compile, run, copy, save, load, join, "
        "collective. Did you mean run?"},
       {"run:IPU_REST", "Did you mean IPU_RESET?"},
-      {"run:0:IPU_RESET", "the number of the occurrence is '0', which is no whole number from 1."},
+      {"run:0:IPU_RESET",
+       "the number of the occurrence is '0', which is not a whole number from 1."},
       {"run:1:-1:IPU_RESET", "the micro-batch is '-1'"},
       {"run:1:1:x:IPU_RESET", "the IPU is 'x'"},
       {"run:99999999999999999999:IPU_RESET", "the number of the occurrence"},
-      {"copy:1:2:IPU_RESET", "of copy there are at most 3 parts, but here are 4."},
-      {"run:1:2:3:4:IPU_RESET", "of run there are at most 5 parts"},
-      {"run:IPU_RESET,,", "'': this is no point and kind."},
+      {"copy:1:2:IPU_RESET", "copy has at most 3 parts, but got 4."},
+      {"run:1:2:3:4:IPU_RESET", "run has at most 5 parts"},
+      {"run:IPU_RESET,,", "'': this is not a point and a kind."},
   };
   for (const auto& [text, message] : cases) {
     EXPECT_TRUE(has(refusal(text), message)) << refusal(text);
@@ -197,7 +198,7 @@ TEST_P(FaultOfRun, StopsAllIpusAndLeavesNothing) {
       write_weights(*model);
       EXPECT_EQ(run(*model), losses);
       EXPECT_EQ(weights(*model), after);
-      // A device whose momentum is of another step would not give these losses again.
+      // A device with the momentum of another step would not reproduce these losses.
       const Arming fault("copy:IPU_RESET");
       EXPECT_THROW(weights(*model), DeviceError);
       model->attach();
@@ -250,7 +251,7 @@ TEST(FaultOfDevice, TellsWhatHappenedBefore) {
     ADD_FAILURE();
   } catch (const DeviceError& error) {
     EXPECT_TRUE(has(error.what(),
-                    "not been attached again since this happened: the device failed "
+                    "not been attached again since this error: the device failed "
                     "(injected: copy:PARTITION_RESET)"))
         << error.what();
     EXPECT_EQ(error.recovery_action(), "PARTITION_RESET");

@@ -1,4 +1,4 @@
-// Reductions over replicas: the same bits whatever computes them.
+// Reductions over replicas: bit-identical for every implementation.
 #include "emulator/collectives/fold.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// The conversions of constants, by the definition of the formats, are what those of kernels equal.
+// The conversions of kernels equal those of constants, which follow the definition of the formats.
 template <typename Case>
 void compare(Case c) {
   for (int bits = 0; bits < 1 << 16; ++bits) {
@@ -29,7 +29,7 @@ void compare(Case c) {
     }
     ASSERT_EQ(found, exact) << bits;
     ASSERT_EQ(std::signbit(found), std::signbit(exact)) << bits;
-    // Around the value and around the middle between it and the next one.
+    // Numbers around the value, and around the midpoint between it and the next value.
     const auto next = static_cast<float>(c.from_defined(static_cast<uint16_t>(half + 1)));
     for (const float x : {exact, exact / 2 + next / 2}) {
       for (const float y : {std::nextafter(x, -INFINITY), x, std::nextafter(x, INFINITY)}) {
@@ -67,7 +67,7 @@ TEST(Half, OfBfloat16IsThatOfTheDefinition) {
   })());
 }
 
-// A reduction of two replicas with so many threads; long enough for several tasks.
+// Runs a reduction of two replicas with `threads` threads; it is long enough for several tasks.
 std::vector<float> reduced(CollectiveKind kind, int threads) {
   constexpr int64_t kElements = 100'002;
   Pool pool(threads);
@@ -111,7 +111,8 @@ TEST(Collective, HasTheSameBitsWithAnyNumberOfThreads) {
   }
 }
 
-// Whoever asks while it is computed is answered, and can help instead of waiting.
+// A thread that requests the result during the computation gets an answer, and can help instead of
+// waiting.
 TEST(Collective, CanBeAskedWhileItIsComputed) {
   struct Asked final : Collective {
     Asked() : Collective({}, 1, nullptr) {}

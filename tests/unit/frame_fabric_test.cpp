@@ -1,5 +1,5 @@
-// Instances that wires join, in threads of one process: the bits of one process, and no wait of all
-// for each other.
+// Instances that wires connect, in threads of one process: results are bit-identical to those of
+// one process, without deadlock.
 #include "emulator/transport/frame_fabric.hpp"
 
 #include <signal.h>
@@ -31,8 +31,8 @@ TEST(FrameFabric, TrainsWithTheBitsOfOneProcess) {
   }
 }
 
-// A circle of four on two hosts, in which each sends to the next more than finds room, before it
-// asks for what it is sent.
+// A ring of four instances on two hosts. Each sends more to the next than there is room for, before
+// it receives.
 TEST(FrameFabric, WhoWaitsForRoomMakesRoomOnWiresAndInMemory) {
   constexpr int kCount = 4;
   constexpr uint32_t kMessages = 400;
@@ -82,7 +82,7 @@ TEST(FrameFabric, KnowsWhoIsStoppedOnItsHost) {
   close(file);
 }
 
-// Offered and wanted in either order; what is not wanted any more can be offered to nobody.
+// Offers and requests come in either order. A withdrawn request does not receive a later offer.
 TEST(FrameFabric, LendsToWhoWantsAsMuch) {
   Cluster cluster(2, 1, 16);
   const auto zero = cluster.join(0), one = cluster.join(1);
@@ -107,7 +107,7 @@ TEST(FrameFabric, LendsToWhoWantsAsMuch) {
   zero->offer(1, tag, from, 32);
   one->request(0, tag, reinterpret_cast<std::byte*>(got.data()), 16);
   while (zero->end_of(1).empty()) zero->nap(100, zero->signal());
-  EXPECT_EQ(zero->end_of(1), "it wants 16 bytes of what has 32 here");
+  EXPECT_EQ(zero->end_of(1), "it requests 16 bytes of a buffer that has 32 here");
   EXPECT_EQ(late, std::vector<int32_t>(8));
 }
 
@@ -119,7 +119,7 @@ TEST(FrameFabric, SaysThatAnInstanceHasLeftOnceAllIsThere) {
   EXPECT_TRUE(one->send(0, {.run = 1}, &sent, 1));
   one->leave();
   while (zero->end_of(1).empty()) zero->nap(100, zero->signal());
-  EXPECT_EQ(zero->end_of(1), "it has left the others");
+  EXPECT_EQ(zero->end_of(1), "it has disconnected from the others");
   std::byte got{};
   EXPECT_TRUE(zero->receive(1, {.run = 1}, &got, 1));
   EXPECT_EQ(got, sent);

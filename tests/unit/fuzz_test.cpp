@@ -1,5 +1,5 @@
-// What the fuzzers call, without clang: on the corpora of tests/fuzz/corpus, which hold a text for
-// every fault that a fuzzer found, on every golden text and on mutants of those.
+// Runs the targets of the fuzzers without clang: on the corpora of tests/fuzz/corpus, which hold a
+// text for every fault that a fuzzer found, on every golden text, and on mutants of these.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<Text> corpus(const std::string& target) {
   return texts;
 }
 
-// Inputs and expectations of the golden cases, and the files that are a text themselves.
+// Returns the inputs and expectations of the golden cases, and the files that consist of one text.
 std::vector<Text> golden_texts(bool programs) {
   std::vector<Text> texts;
   auto add = [&](const std::string& name, const std::string& text) {
@@ -69,7 +69,8 @@ std::vector<Text> golden_texts(bool programs) {
 using Target = Reached (*)(std::string_view);
 using Mutator = std::string (*)(std::string_view, uint64_t);
 
-// How many texts came how far. A foreign exception or a broken law fails the test.
+// Returns the number of texts for each stage that they reached. A foreign exception or a violated
+// property fails the test.
 std::map<Reached, int> feed(Target target, const std::vector<Text>& texts, uint64_t first_mutant,
                             uint64_t mutants, Mutator mutate = &mutated) {
   std::map<Reached, int> reached;
@@ -105,7 +106,7 @@ double share_of(const std::map<Reached, int>& reached, Reached how_far) {
   return reached.contains(how_far) ? static_cast<double>(reached.at(how_far)) / all : 0;
 }
 
-// More by POPTORCH_MUTANTS, a number a text.
+// Returns the number of mutants per text, which POPTORCH_MUTANTS can raise.
 uint64_t mutants_a_text() {
   const char* given = std::getenv("POPTORCH_MUTANTS");
   return given ? std::strtoull(given, nullptr, 10) : 12;
@@ -147,7 +148,7 @@ TEST(Fuzz, MutantsOfGoldenProgramsAreRefusedOrAccepted) {
   EXPECT_GT(share_of(reached, Reached::kParsed), 0.004);
 }
 
-// Of the corpus, which has no text that a fuzzer found alone, but whole files.
+// Mutates the files of the corpus, which holds only whole executables.
 TEST(Fuzz, MutantsOfExecutablesAreRefusedOrAccepted) {
   const auto reached =
       feed(&fuzz_executable, corpus("executable"), 1, 50 * mutants_a_text(), &mutated_executable);

@@ -14,8 +14,8 @@
 
 namespace poptorch {
 
-// Returns the text after the last pass: that of the program, of the plan (with its nodes before the
-// pass), or of the code. `begin_ahead` among the passes is an option.
+// Returns the text after the last pass: the program, the plan (with its nodes before the pass), or
+// the code. The word `begin_ahead` among the passes sets an option.
 inline std::string bound_outcome(program::Program program, std::span<const std::string> passes) {
   const ir::Registry& registry = ops::registry();
   emulator::EngineOptions options{.threads = 1};

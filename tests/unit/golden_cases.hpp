@@ -1,4 +1,4 @@
-// The cases of tests/ir/<stage>/<pass>.ir as they stand there: see golden_test.cpp.
+// The cases of tests/ir/<stage>/<pass>.ir: see golden_test.cpp.
 #pragma once
 
 #include <algorithm>

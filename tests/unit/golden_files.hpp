@@ -1,4 +1,5 @@
-// Files that tests write: with POPTORCH_REWRITE_GOLDEN=1 (`make golden`), else they compare.
+// Files with expected texts. With POPTORCH_REWRITE_GOLDEN=1 (`make golden`) tests write them;
+// otherwise they compare.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +11,7 @@ namespace poptorch::golden {
 
 inline bool rewriting() { return std::getenv("POPTORCH_REWRITE_GOLDEN") != nullptr; }
 
-// `path` below tests/.
+// `path` is relative to tests/.
 inline std::string read(const std::string& path) {
   std::ifstream file(POPTORCH_TESTS_DIR "/" + path);
   return {std::istreambuf_iterator<char>(file), {}};

@@ -7,11 +7,11 @@
 //   // expect:
 //   graph @main(...) { ... }
 //
-// or `// error: part of the message` in place of the expectation. Besides
-// passes, `verify` runs the IR's verifier, `print` nothing, and `lower` makes a program. Behind it,
-// or if the case is a program, stand passes of the emulator (golden_bind.hpp). Texts of programs,
-// plans and codes are compared exactly, modules structurally. POPTORCH_REWRITE_GOLDEN=1 writes what
-// came out as the expectation.
+// A line `// error: part of the message` can replace the expectation. Besides passes, `verify` runs
+// the IR's verifier, `print` runs nothing, and `lower` makes a program. Passes of the emulator
+// (golden_bind.hpp) may follow `lower`, or run on a case that is a program. Texts of programs,
+// plans and codes are compared exactly, modules structurally. POPTORCH_REWRITE_GOLDEN=1 writes the
+// result as the expectation.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ bool is_lowered(const Case& one) {
   return is_program(one) || std::ranges::find(one.run, "lower") != one.run.end();
 }
 
-// The text that comes out of the case's passes.
+// Returns the text after the passes of the case.
 std::string outcome(const Case& one) {
   if (is_program(one)) {
     program::Program program = program::parse(one.input, ops::registry());

@@ -1,4 +1,4 @@
-// A gradient rule's case: an op and what it is tried with.
+// A test case of a gradient rule: an op and its operands.
 #pragma once
 
 #include <cmath>
@@ -29,7 +29,7 @@ inline Literal literal(const Type& type, const std::vector<double>& values) {
   return Literal(type, std::move(bytes));
 }
 
-// Numbers of (low, high) in no order, a good way apart: no ties, no kinks near.
+// Returns numbers in (low, high) in random order, well separated: without ties, and not near kinks.
 inline Input real(Shape shape, double low = -1, double high = 1) {
   Input input{{DType::kF64, std::move(shape)}, {}};
   const int64_t n = input.type.elements();

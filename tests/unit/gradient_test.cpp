@@ -1,5 +1,6 @@
-// Every gradient rule against central differences in double, through the reference kernels: a row
-// a case. The loss is the sum of the results' elements, each times a fixed number.
+// Checks every gradient rule against central differences in double, computed by the reference
+// kernels: one row per case. The loss is the sum of the results' elements, each times a fixed
+// number.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,7 @@ using ir::Ints;
 using ir::NoGradient;
 using ir::Value;
 
-// A graph of the op, with its results and then the gradients of its differentiable inputs.
+// A graph of the op, which returns its results and then the gradients of its differentiable inputs.
 struct Program {
   explicit Program(const Case& c) : module(registry()) {
     ir::Graph& graph = module.add_graph("main");
@@ -109,8 +110,8 @@ bool is_finite(const Case& c) {
   return true;
 }
 
-// Of every element-wise row with so many operands, all numbers, and no attribute that must be
-// given.
+// Returns the names of element-wise rows with `operands` operands, all numbers, and without
+// required attributes.
 std::vector<std::string> elementwise_ops(size_t operands) {
   using Rule = ir::OperandDef::Rule;
   std::vector<std::string> names;
@@ -127,7 +128,7 @@ std::vector<std::string> elementwise_ops(size_t operands) {
   return names;
 }
 
-// Every element-wise op, where it and its gradient are finite, and more.
+// Cases for every element-wise op, at points where it and its gradient are finite, and others.
 std::vector<Case> unary_cases() {
   std::vector<Case> cases;
   for (const std::string& op : elementwise_ops(1)) {
@@ -356,7 +357,7 @@ TEST(Gradients, EqualCentralDifferences) {
 }
 
 TEST(Gradients, EveryRuleHasACase) {
-  // What torch and libraries derive is theirs to test, and this op's gradient is not its
+  // Gradients by torch and by libraries are not tested here, and the gradient of this op is not its
   // derivative.
   std::set<std::string> covered = {"aten", "custom", "with_history"};
   for (const Case& c : all_cases()) covered.insert(c.op);

@@ -1,4 +1,4 @@
-// What account/ makes of programs that are written by hand.
+// The reports of account/ on programs that are written by hand.
 #include "account/inspection.hpp"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ ipu 1 @[arena=80 code=20] {
 }
 )";
 
-// A loop in a loop, of one IPU.
+// A loop within a loop, on one IPU.
 constexpr const char* kNested = R"(
 program {device="ipu2"}
 stream "x" : f32[4] {to_device=true}
@@ -71,7 +71,7 @@ program::Program parsed(const char* text) {
   return program;
 }
 
-// Events of at most so many.
+// Returns an inspection with at most `most` events.
 Inspection executed(const program::Program& program, int64_t most) {
   Strings strings;
   const Instructions instructions(program, strings);
@@ -90,7 +90,7 @@ TEST(Inspect, InstructionsAreRowsDepthFirst) {
   EXPECT_EQ(found.instructions.column("parent"), (Numbers{-1, 0, 0, 0, -1, 4, 4, 4}));
   EXPECT_EQ(found.instructions.column("count"),
             (Numbers{1, 1000, 1000, 1000, 1, 1000, 1000, 1000}));
-  // A receive takes none: that is the sender's time.
+  // A receive takes no time: the sender's time includes it.
   EXPECT_EQ(found.instructions.column("cycles"), (Numbers{0, 7, 5, 2, 0, 0, 30, 7}));
   EXPECT_EQ(found.instructions.column("bytes"), (Numbers{0, 16, 16, 16, 0, 16, 16, 16}));
   std::vector<std::string> kinds;
@@ -159,7 +159,7 @@ TEST(Inspect, WhatIsLeftOfALoopIsOneEventAnIpu) {
     EXPECT_EQ(found.events.column("micro_batch")[i], 1000 - rounds[i]);
   }
   EXPECT_EQ(loops, (Numbers{0, 4}));
-  // The last IPU sets the pace, which has settled.
+  // The last IPU determines the rate, which is constant by then.
   const auto &start = found.events.column("start"), &cycles = found.events.column("cycles");
   EXPECT_EQ(start.back() + cycles.back(), simulate(program));
   EXPECT_LT(found.shown_cycles, found.total_cycles);

@@ -1,4 +1,4 @@
-// The IR itself, with a small registry of its own: editing, text, equality, verifier.
+// The IR with a small registry for tests: editing, text, equality, verifier.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -237,7 +237,7 @@ TEST(Effects, FollowsStateAndWrites) {
   EXPECT_TRUE(is_removable(*variable));
 }
 
-// Whether %v can be brought before the op that makes %at, and the names of the results then.
+// Returns whether %v can be moved before the op that makes %at, and then the names of the results.
 std::string brought(const std::string& body) {
   auto module = parse(
       "state \"s\" : f32[2] {kind=\"parameter\"}\n"
@@ -277,7 +277,7 @@ TEST(Reorder, MovesWhatChangesNothing) {
   EXPECT_EQ(brought(s + state_at + write + a + v), "savat!");
 }
 
-// A row with nothing but the role, these operands and this attribute.
+// Returns a row that has only the role, these operands and this attribute.
 OpDef row_of(Role role, std::vector<std::string> inputs, std::vector<AttrDef> attrs) {
   return {.name = "op",
           .doc = "d",

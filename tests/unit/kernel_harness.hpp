@@ -1,4 +1,4 @@
-// Binds one kernel and runs it: on a pool of any size, or task by task in an order of choice.
+// Binds one kernel and runs it: on a pool of any size, or task by task in a chosen order.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ inline TestTensor random_i32(ir::Shape shape, int64_t high, uint32_t seed = 9) {
   return TestTensor(ir::DType::kI32, std::move(shape), 0, static_cast<double>(high) - 1e-6, seed);
 }
 
-// The same tensor with its memory in channels-last order, or back in plain order.
+// Returns the tensor with its memory in channels-last order, or again in plain order.
 inline TestTensor reordered(const TestTensor& x, bool to_channels_last) {
   TestTensor y(x.type);
   const ir::Shape plain = ir::row_major_strides(x.type.shape);
@@ -116,9 +116,9 @@ class KernelRun {
     kernel = all_kernels().find(request.op->name)->bind(request);
     return kernel != nullptr;
   }
-  // On `threads`; 0: task after task, the last one first.
+  // Runs on `threads` threads; 0: one task after the other, the last one first.
   void run(int threads, RandomKey random = {.op_id = 7}) { run(*kernel, threads, random); }
-  // The same with a kernel that another run has bound.
+  // Does the same with a kernel that another run has bound.
   void run(const BoundKernel& bound, int threads, RandomKey random = {.op_id = 7}) {
     AlignedBytes workspace(bound.workspace_bytes());
     Pool pool(std::max(threads, 1));
@@ -139,7 +139,7 @@ class KernelRun {
   std::unique_ptr<BoundKernel> kernel;
 };
 
-// The outputs are the same bits on 1, 2 and 4 threads and in reverse order.
+// Checks that the outputs are bit-identical on 1, 2 and 4 threads and in reverse order.
 inline void expect_deterministic(KernelRun& run) {
   run.run(1);
   const std::vector<TestTensor> first = run.outputs;
@@ -156,7 +156,7 @@ inline void expect_deterministic(KernelRun& run) {
   }
 }
 
-// The outputs of `run` are also those of the kernels of each instruction set that fuses products.
+// Checks that the kernels of each instruction set that fuses products give the outputs of `run`.
 inline void expect_same_bits_of_sets(KernelRun& run) {
   if (kernel_set().name == "SSE4") return;
   const std::vector<TestTensor> first = run.outputs;
@@ -183,8 +183,8 @@ struct ReferenceCase {
   bool channels_last = false;  // images are offered in that layout
 };
 
-// The kernel, in the layouts that it chooses, gives the reference kernel's results within the
-// tolerance (relative beyond 1), and the same bits on any number of threads.
+// Checks that the kernel, in the layouts that it chooses, gives the reference kernel's results
+// within the tolerance (relative beyond 1), and is bit-identical on any number of threads.
 inline void expect_matches_reference(ReferenceCase c) {
   SCOPED_TRACE(c.op);
   std::vector<TestTensor*> inputs;

@@ -1,5 +1,5 @@
-// Kernels compiled for several instruction sets: each that the host can run gives the same bits as
-// the narrowest. SSE4 rounds where the others fuse, so it is compared with exact results alone.
+// Kernels compiled for several instruction sets: each that the host can run is bit-identical to the
+// narrowest. SSE4 rounds where the others fuse, so it is compared only on exact results.
 #include <cmath>
 #include <random>
 
@@ -174,8 +174,8 @@ TEST(KernelSets, SumTheTapsOfDepthwiseConvolutions) {
 
 using ProductFn = decltype(ProductForm::run);
 
-// Weights and moments after an update by a product of 5 × cols, whose sources and numbers stand in
-// the places that the micro-ops of updates have.
+// Returns weights and moments after an update by a product of 5 × cols, whose sources and numbers
+// are in the places that the micro-ops of updates use.
 std::vector<Floats> updated(ProductFn update, int64_t cols, bool rounded, bool halves) {
   constexpr int64_t kRows = 5, kInner = 8;
   const Floats a = random_floats(kRows * kInner, 1), b = random_floats(kInner * cols, 2);
@@ -240,7 +240,7 @@ TEST_F(EqualSets, UpdateToTheSameBits) {
   }
 }
 
-// w and the rate, where sgd and accumulate have them.
+// Returns w after a step whose w and rate are in the places that sgd and accumulate use.
 Floats stepped(ProductFn update, bool accumulate) {
   constexpr int64_t kCols = 72;
   const Floats a = random_floats(8, 1), b = random_floats(8 * kCols, 2);

@@ -1,4 +1,4 @@
-// What works along axes, and padding, against the reference kernels.
+// Compares ops along axes, and padding, with the reference kernels.
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {

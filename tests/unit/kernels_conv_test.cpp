@@ -56,7 +56,7 @@ void for_products(const Geometry& g, const Shape& xs, const Shape& ws, const Sha
   }
 }
 
-// Against the reference, whose output padding is a stretch of zeros and bias.
+// Compares with the reference, whose output padding is a range of zeros and bias.
 TEST(ConvTranspose, MatchesTheReference) {
   const Geometry cases[] = {
       {3, 6, 8, 2, {5, 7}, {3, 2}, 2, 1, 1},   {2, 5, 4, 1, {9}, {4}, 3, 0, 2},

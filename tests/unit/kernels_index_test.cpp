@@ -1,5 +1,5 @@
-// Blocks picked and put by index tensors against the reference kernels: indices meet, and some are
-// out of range.
+// Compares reads and writes of blocks by index tensors with the reference kernels: some indices are
+// equal, and some are out of range.
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {
@@ -11,7 +11,7 @@ using ir::Shape;
 TestTensor values(DType dtype, Shape shape, uint32_t seed = 1) {
   return TestTensor(dtype, std::move(shape), -50, 50, seed);
 }
-// In [-1, high].
+// Returns indices in [-1, high].
 TestTensor indices(Shape shape, int64_t high, uint32_t seed = 9) {
   return TestTensor(DType::kI32, std::move(shape), -1.99, static_cast<double>(high) + 0.99, seed);
 }

@@ -17,7 +17,7 @@ TEST(BatchNorm, MatchesTheReference) {
   for (Shape shape : {Shape{30, 70}, {4, 20, 9, 7}, {3, 5, 40}}) {
     const Shape c = {shape[1]};
     TestTensor x = random_f32(shape);
-    // A large mean must not cost digits.
+    // A large mean must not reduce the precision.
     for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] += 100;
     expect_matches_reference(
         {"batch_norm",

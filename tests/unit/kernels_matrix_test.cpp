@@ -1,5 +1,5 @@
-// Bits, threads and replicas together: kernels made on one thread and run on others, by several
-// replicas at once that share them, on pools of 1, 2 and 4 threads.
+// Bit-identical results with threads and replicas: kernels are made on one thread and run on
+// others, by several replicas at once that share them, on pools of 1, 2 and 4 threads.
 #include <thread>
 
 #include "kernel_harness.hpp"

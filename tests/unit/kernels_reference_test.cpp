@@ -1,4 +1,4 @@
-// Fast kernels against the reference kernels, a line a case.
+// Compares fast kernels with the reference kernels, one line per case.
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {
@@ -130,7 +130,7 @@ TEST(Pooling, MatchesTheReference) {
                        {"ceil_mode", p.ceil}};
     ir::Attrs with_dilation = attrs;
     with_dilation.set("dilation", p.dilation);
-    // Few different values: ties must go to the first place.
+    // Few different values: for ties the first place must be chosen.
     TestTensor x = random_f32(p.x);
     for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] = std::round(3 * x.f32()[i]);
     KernelRun forward("max_pool", with_dilation, {&x});

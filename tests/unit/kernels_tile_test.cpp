@@ -1,5 +1,5 @@
-// Tile programs: values near float64's, the same bits wherever a block begins, broadcasting,
-// rounding points, and updates in place.
+// Tile programs: values close to those in float64, bit-identical results wherever a block begins,
+// broadcasting, rounding points, and updates in place.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -250,7 +250,8 @@ TEST(TileProgram, AdamKernelMatchesTheFormulaInDouble) {
   }
 }
 
-// Adam as PopXL writes it: copies and rounding points are left out or joined, bits are not.
+// Adam as PopXL writes it: copies and rounding points are omitted or merged, without a change of
+// the results.
 TEST(TileProgram, JoinsAveragesAndRatiosWithoutAnotherBit) {
   constexpr int64_t n = 1003;
   std::vector<float> g = numbers(n, -1, 1, 3), v = numbers(n, 0, 1, 4), w = numbers(n, -1, 1, 5);

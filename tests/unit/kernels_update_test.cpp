@@ -110,7 +110,7 @@ TEST(Updates, OfCenteredRmspropMatchTheReference) {
   }
 }
 
-// Halves are widened, and what is written is rounded once, as the reference does.
+// Halves are widened, and results are rounded once, as in the reference.
 TEST(Updates, OfHalvesMatchTheReference) {
   const std::pair<UpdateCase, const char*> cases[] = {
       {{"sgd_update", {{"maximize", true}}, "ffnn", {0.1, 0.01}}, "w"},
@@ -141,8 +141,8 @@ TEST(Updates, OfHalvesMatchTheReference) {
   }
 }
 
-// The same numbers are drawn, so that the halves are the reference's but where float and double
-// part.
+// The random numbers are equal, so the halves equal the reference's except where float and double
+// differ.
 TEST(Updates, RoundAtRandomWithTheNumbersOfTheReference) {
   const UpdateCase cases[] = {
       {"sgd_update", {}, "ffnn", {0.1, 0.01}},
@@ -175,7 +175,7 @@ TEST(Updates, RoundAtRandomWithTheNumbersOfTheReference) {
   }
 }
 
-// Moments that have faded are zero, unless eps lets them show.
+// Denormal moments are treated as zero, unless eps makes them visible.
 TEST(Updates, OfAdamFlushDenormalMoments) {
   for (double eps : {1e-8, 0.0}) {
     const UpdateCase c{

@@ -1,4 +1,4 @@
-// Texts of any size and shape: refused by a stated limit or compiled never fatal.
+// Texts of any size and shape: refused by a stated limit or compiled, never fatal.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 using support::str;
 
-// `levels` graphs of f32[2], each `calls` times the one before, then @main.
+// Returns `levels` graphs of f32[2], each of which calls the previous one `calls` times, then
+// @main.
 std::string nested(int levels, int calls, const std::string& op, const std::string& attrs = "") {
   std::string text =
       "graph @g0(%a: f32[2]) -> (f32[2]) {\n  %b = relu(%a) : f32[2]\n  return %b\n}\n";
@@ -48,7 +49,7 @@ void expect_refused(const std::string& text, const std::string& reason) {
   EXPECT_NE(got.find("[parse] text:"), std::string::npos) << got;
 }
 
-// After the pass that has the most.
+// Returns the number of ops after the pass that leaves the most.
 int64_t most_ops_of(const std::string& text) {
   const auto model = session::compile(ir::parse(text, ops::registry()),
                                       {.memory_limit = account::MemoryLimit::kOff});
@@ -95,7 +96,7 @@ TEST(Limits, BlocksOfProgramsNestAsDeepAsIsSaid) {
   }
 }
 
-// Time that grows as the square of a length would be beyond any time limit of a test.
+// A time that grows with the square of a length would exceed every time limit of a test.
 TEST(Limits, LongTextsOfOneKindAreRefused) {
   const std::string many(1 << 20, 'a');
   const std::string parts[] = {many,
@@ -174,11 +175,11 @@ TEST(Limits, OptionsThatReplicasCannotHaveAreRefused) {
   };
   EXPECT_EQ(error("group_size=0", 4), "");
   EXPECT_EQ(error("group_size=2, group_stride=2", 4), "");
-  EXPECT_NE(error("group_size=3", 4).find("of 3 replicas, 1 apart, but there are 4"),
+  EXPECT_NE(error("group_size=3", 4).find("have 3 replicas with stride 1, but there are 4"),
             std::string::npos);
-  EXPECT_NE(error("group_size=2", 1).find("of 2 replicas, 1 apart, but there are 1"),
+  EXPECT_NE(error("group_size=2", 1).find("have 2 replicas with stride 1, but there are 1"),
             std::string::npos);
-  EXPECT_NE(error("group_size=2, group_stride=4", 4).find("of 2 replicas, 4 apart"),
+  EXPECT_NE(error("group_size=2, group_stride=4", 4).find("have 2 replicas with stride 4"),
             std::string::npos);
   EXPECT_NE(error("", int64_t{1} << 32).find("at most 32768"), std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Which machine a thread takes next, and what happens when none can continue.
+// The machine that a thread takes next, and the behaviour if none can continue.
 #include "emulator/run/machine_queue.hpp"
 
 #include <deque>

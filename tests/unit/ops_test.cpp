@@ -1,4 +1,4 @@
-// The rows: what the registry accepts, and what the type rules say about wrong operands.
+// The rows: the registry's checks, and the errors of the type rules for wrong operands.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -96,7 +96,8 @@ TEST(Rows, RefuseWrongOperandsByName) {
       {"reshape(%a) {shape=[7]}", "%a: f32[2,3]", "cannot give [2, 3] the shape [7]"},
       {"softmax(%a) {axis=2}", "%a: f32[2,3]", "axis 2 is out of range"},
       {"sum(%a) {axes=[1, 1]}", "%a: f32[2,3]", "ascending"},
-      {"transpose(%a) {permutation=[0, 0]}", "%a: f32[2,3]", "permutation is not one"},
+      {"transpose(%a) {permutation=[0, 0]}", "%a: f32[2,3]",
+       "permutation must contain each axis once"},
       {"concat(%a, %b) {axis=0}", "%a: f32[2,3], %b: f32[2,4]", "they may differ along axis 0"},
       {"nll_loss(%a, %b)", "%a: f32[2,3], %b: i32[3]", "target must be [2]"},
       {"topk(%a) {axis=1, k=4}", "%a: f32[2,3]", "k is 4 but the axis has 3"},

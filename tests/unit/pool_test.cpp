@@ -1,4 +1,4 @@
-// The pool runs every task once, on whatever threads there are, and survives exceptions and fork.
+// The pool runs every task once, on any number of threads, and survives exceptions and fork.
 #include "emulator/host/pool.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@
 namespace poptorch::emulator {
 namespace {
 
-// As the kernel has it in /proc.
+// Returns whether a thread is asleep according to /proc.
 bool is_asleep(const std::filesystem::path& thread) {
   std::ifstream in(thread / "stat");
   std::string text;
@@ -29,7 +29,7 @@ bool is_asleep(const std::filesystem::path& thread) {
   return name_end == text.npos || text[name_end + 2] == 'S';
 }
 
-// All threads but this one.
+// Waits until all threads except this one are asleep.
 void wait_until_workers_sleep() {
   const std::string own = std::to_string(gettid());
   const auto sleeps = [&](const auto& thread) {
@@ -199,7 +199,7 @@ TEST_P(PoolOf, StartsItsThreadsAgainInAChildOfFork) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, PoolOf, testing::Values(1, 2, 4));
 
-// Such as an observer that has not the memory for what it notes.
+// A helper can raise an error, for example an observer without memory for its notes.
 TEST(Pool, RethrowsWhatHelpersThrow) {
   struct Failing final : HelperScope {
     void* begin() override {

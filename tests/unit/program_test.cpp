@@ -1,4 +1,4 @@
-// The program form: text round trips, and what the verifier refuses.
+// The program stage: text round trips, and the faults that the verifier refuses.
 #include "program/program.hpp"
 
 #include <gtest/gtest.h>
@@ -128,7 +128,7 @@ TEST(ProgramText, MakesNamesUniqueOnce) {
   EXPECT_EQ(print(program::parse(text, registry())), text);
 }
 
-// One edit of the text, and what the parser or verifier says then.
+// One edit of the text, and the error of the parser or verifier for it.
 struct Refusal {
   const char* title;
   const char* from;
@@ -157,11 +157,12 @@ constexpr Refusal kBadText[] = {
     {"replicas beyond 32 bits", "replicas=2", "replicas=4294967296", "'replicas' is 4294967296"},
     {"stash depth beyond 32 bits", "depth=2", "depth=4294967298", "'depth' is 4294967298"},
     {"peer beyond 32 bits", "peer=1", "peer=4294967297", "'peer' is 4294967297"},
-    {"key twice in braces", "depth=2", "depth=2, depth=2", "attribute 'depth' stands twice"},
-    {"key twice in a bracket", "channel=3 peer=1", "channel=3 channel=3", "'channel' stands twice"},
-    {"unknown word of keep", "keep=\"every_n\"", "keep=\"\"", "\"\" is no value of 'keep'"},
-    {"unknown pass", "pass=\"backward\"", "pass=\"back\"", "\"back\" is no value of 'pass'"},
-    {"unknown base", "at constant(0)", "at heap(0)", "'heap' is no base of an address"},
+    {"key twice in braces", "depth=2", "depth=2, depth=2", "attribute 'depth' is given twice"},
+    {"key twice in a bracket", "channel=3 peer=1", "channel=3 channel=3",
+     "'channel' is given twice"},
+    {"unknown word of keep", "keep=\"every_n\"", "keep=\"\"", "\"\" is not a value of 'keep'"},
+    {"unknown pass", "pass=\"backward\"", "pass=\"back\"", "\"back\" is not a value of 'pass'"},
+    {"unknown base", "at constant(0)", "at heap(0)", "'heap' is not a base of an address"},
     {"offset beyond 64 bits", "at arena(64)\n", "at arena(9223372036854775808)\n",
      "expected an offset, an integer of 64 bits"},
     {"stream without a name", " @[stream=\"y\"]", "", "there is no stream \"\""},
@@ -236,7 +237,7 @@ constexpr Refusal kBadPrograms[] = {
      "are more than 1099511627776"},
     {"no replicas", "replicas=2", "replicas=0", "replicas (0)"},
     {"too many replicas", "replicas=2", "replicas=65536", "more than 65536 IPUs in all"},
-    {"state's kind unknown", "kind=\"buffer\"", "kind=\"weight\"", "is no kind of state"},
+    {"state's kind unknown", "kind=\"buffer\"", "kind=\"weight\"", "is not a kind of state"},
     {"state's groups do not divide", "group_size=1, kind", "group_size=3, kind",
      "state 'w' has groups of 3 by 1 among 2 replicas"},
     {"state's groups of too many by too many", "group_size=1, kind",
@@ -249,7 +250,7 @@ constexpr Refusal kBadPrograms[] = {
     {"remote buffer without entries", "{entries=3}", "{entries=0}", "it has 0 entries"},
     {"row beyond the entries", "{row=2} @[remote=\"rows\"]", "{row=3} @[remote=\"rows\"]",
      "names row 3 of 3"},
-    {"row that is no number", "{row=2} @[remote=\"rows\"]", "{row=\"2\"} @[remote=\"rows\"]",
+    {"row that is not a number", "{row=2} @[remote=\"rows\"]", "{row=\"2\"} @[remote=\"rows\"]",
      "has the attribute row=\"2\""},
     {"attribute of a transfer unknown", "sync()", "sync() {speed=2}", "has the attribute speed=2"},
     {"stash without depth", "depth=2", "depth=0", "has depth 0"},

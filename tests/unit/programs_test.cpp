@@ -1,5 +1,5 @@
-// Four programs written by hand run end to end: what the IR and the program form must be able to
-// say.
+// Runs four programs written by hand from end to end: they cover what the IR and the program text
+// must express.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -32,7 +32,7 @@ std::string read_file(const std::string& name) {
 Program read_program(const std::string& name) {
   Program program = program::parse(read_file(name), ops::registry(), name);
   program::verify(program);
-  // The text form loses nothing.
+  // The text loses nothing.
   const std::string text = program::print(program);
   EXPECT_EQ(program::print(program::parse(text, ops::registry())), text);
   return program;
@@ -67,7 +67,7 @@ Floats run(Engine& engine, const Floats& input, size_t output_elements) {
   return output;
 }
 
-// Elements that no two places share, exact in binary.
+// Returns elements of seven different values, which are exact in binary.
 Floats ramp(size_t count, float step) {
   Floats values(count);
   for (size_t i = 0; i < count; ++i) values[i] = step * static_cast<float>(i % 7) - step;

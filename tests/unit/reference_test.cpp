@@ -229,7 +229,7 @@ TEST(Update, MomentumStartsWithTheGradient) {
 }
 
 TEST(Kernels, ExistForEveryOpThatComputes) {
-  // What else an op may be: state, regions, transfers, collectives, foreign kernels, printing.
+  // The other kinds of op: state, regions, transfers, collectives, foreign kernels, printing.
   const std::set<std::string> others = {
       "variable",       "call",        "repeat",       "if",         "host_load",
       "host_store",     "remote_load", "remote_store", "all_reduce", "all_gather",
@@ -323,8 +323,8 @@ TEST(Norm, CentresAndScales) {
 }
 
 TEST(Philox, GivesTheKnownAnswer) {
-  // Of Random123's kat_vectors: philox4x32-10 with key and counter 0. A key of 0 needs a seed that
-  // cancels the op's part.
+  // From Random123's kat_vectors: philox4x32-10 with key and counter 0. A key of 0 needs a seed
+  // that cancels the op's part.
   const Philox zero(RandomKey{.seed = 0x9E3779B97F4A7C15ull});
   EXPECT_EQ(zero.block(0), (Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
 }

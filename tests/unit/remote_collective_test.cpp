@@ -1,4 +1,5 @@
-// Collectives that reach across instances have the bits of one process, whatever runs where.
+// Collectives across instances are bit-identical to those of one process, for every distribution of
+// the work.
 #include <fstream>
 #include <latch>
 #include <sstream>
@@ -23,7 +24,7 @@ struct CollectiveCase {
   int row = 23;  // several messages
 };
 
-// Each replica's operand goes through the collective and out again, with a random mask beside it.
+// Each replica's operand goes through the collective to an output, together with a random mask.
 program::Program program_of(const CollectiveCase& c) {
   const int ranks = c.size == 0 ? c.replicas : c.size;
   const int row = c.row;
@@ -113,7 +114,8 @@ TEST(RemoteCollective, TrainsWithTheBitsOfOneProcess) {
   expect_same_bits(training_program(4), {1, 2, 3}, 3);
 }
 
-// A weight that pairs of replicas share, which other instances have; what they do not have stays.
+// A weight that pairs of replicas share, in other instances. Groups that an instance does not own
+// stay unchanged.
 TEST(RemoteCollective, KeepsItsOwnReplicasStateAlone) {
   std::ifstream in(std::string(POPTORCH_TESTS_DIR) + "/ir/programs/replicas.program");
   std::stringstream text;
@@ -142,13 +144,14 @@ TEST(RemoteCollective, RefusesSharesThatCannotBe) {
             std::string::npos);
   EXPECT_NE(refusal(program, {.instances = 2, .instance = 2}).find("no instance 2 of 2"),
             std::string::npos);
-  EXPECT_NE(refusal(program, {.instances = 2}).find("nothing joins it to them"), std::string::npos);
+  EXPECT_NE(refusal(program, {.instances = 2}).find("it is not connected to them"),
+            std::string::npos);
   EXPECT_NE(refusal(program, local_shares(4, 0.1)[0]).find("has waited 0.1 s for instance"),
             std::string::npos);
 }
 
-// Whichever instance does not take the branch to a collective: those that wait for it name it, and
-// the others are told.
+// One instance does not take the branch to a collective: the instances that wait for it name it,
+// and the others are notified.
 void expect_end_of_wait(const CollectiveCase& c, int gone) {
   SCOPED_TRACE(str(c.op, " of ", c.replicas, " replicas without instance ", gone));
   constexpr int kInstances = 3;
@@ -168,7 +171,7 @@ void expect_end_of_wait(const CollectiveCase& c, int gone) {
     }
   });
   const std::string names =
-      str("waits for instance ", gone, ", but it has gone on to its next run without it");
+      str("waits for instance ", gone, ", but that instance has continued with its next run");
   int naming = 0;
   for (int i = 0; i < kInstances; ++i) {
     const std::string& text = raised[static_cast<size_t>(i)];
@@ -188,8 +191,8 @@ TEST(RemoteCollective, EndsTheWaitForAnInstanceThatHasGoneOn) {
   }
 }
 
-// Instance 0 waits in a collective when instance 1 is stopped before it: each has made other
-// rounds.
+// Instance 0 waits in a collective while instance 1 is stopped before it: they have made different
+// numbers of rounds.
 class RemoteCollectiveBy : public testing::TestWithParam<Joining> {};
 
 TEST_P(RemoteCollectiveBy, RunsOnAfterARunThatWasStoppedInOneInstance) {
@@ -228,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, RemoteCollectiveBy,
                          testing::Values(Joining::kSent, Joining::kNear, Joining::kLent,
                                          Joining::kMixed));
 
-// Such as 256 in a byte.
+// Numbers that overflow, such as 256 in a byte.
 TEST(RemoteCollective, MeansOfMoreOperandsThanTheTypeHolds) {
   const std::vector<int8_t> operand(3, 1);
   for (size_t ranks : {128, 256, 300}) {

@@ -32,7 +32,7 @@ class Runtime : public testing::Test {
   }
   ~Runtime() override { std::filesystem::remove(path); }
 
-  // Tests run side by side, each in a process.
+  // Tests run at the same time, each in a separate process.
   const std::string path =
       testing::TempDir() + "runtime_test" + std::to_string(getpid()) + ".poptorch";
   std::vector<float> weights = std::vector<float>(16, 3);

@@ -1,4 +1,4 @@
-// Safetensors: what is written is read; a header that is not as the format says is refused.
+// Safetensors: written tensors can be read; a header that violates the format is refused.
 #include "storage/safetensors.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ TEST(Safetensors, TakesMetadata) {
   EXPECT_EQ(text_of_reading(whole(header, 8)), "no error");
 }
 
-// A good tensor with another text in one place.
+// Returns the header of a valid tensor in which `from` is replaced by `to`.
 std::string with(const std::string& from, const std::string& to) {
   std::string header = R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})";
   header.replace(header.find(from), from.size(), to);
@@ -105,7 +105,7 @@ TEST(Safetensors, RefusesHeadersThatLie) {
   };
   for (const auto& [from, to] : cases) {
     const std::string text = text_of_reading(whole(with(from, to), 24));
-    EXPECT_TRUE(text.starts_with("[file] 'f' is damaged: of its tensors, ")) << to << ": " << text;
+    EXPECT_TRUE(text.starts_with("[file] 'f' is damaged: in its tensors, ")) << to << ": " << text;
   }
 }
 
@@ -120,7 +120,7 @@ TEST(Safetensors, RefusesTensorsThatOverlapLeaveGapsOrEndElsewhere) {
   EXPECT_EQ(text_of_reading(whole(two(0, 4, 4, 8), 8)), "no error");
   EXPECT_EQ(text_of_reading(whole(two(4, 8, 0, 4), 8)), "no error");
   EXPECT_EQ(text_of_reading(whole(two(0, 4, 3, 8), 8)),
-            "[file] 'f' is damaged: of its tensors, \"b\" is not at its place. Write it anew.");
+            "[file] 'f' is damaged: in its tensors, \"b\" is not at its offset. Write it again.");
   EXPECT_NE(text_of_reading(whole(two(0, 4, 5, 8), 8)), "no error");
   EXPECT_NE(text_of_reading(whole(two(0, 8, 0, 8), 8)), "no error");
   EXPECT_NE(text_of_reading(whole(two(0, 4, 4, 8), 7)), "no error");

@@ -1,4 +1,4 @@
-// Which cases of a long test a run takes.
+// Chooses the cases of a long test that a run takes.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace poptorch {
 
-// Takes all that it is asked about, or one in POPTORCH_ONE_IN: under the sanitizers, where all of
-// them take minutes, CI runs a part and the nightly everything.
+// Takes all cases, or one in POPTORCH_ONE_IN. With the sanitizers all of them take minutes: CI runs
+// a part of them, the nightly all.
 class Sample {
  public:
   bool takes() { return cases_++ % one_in_ == 0; }

@@ -1,4 +1,4 @@
-// A folder of a test's own, which goes with it, and files in it.
+// A private folder of a test, which is deleted at the end, and files in it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class Scratch {
   std::string path(const std::string& name = "") const {
     return name.empty() ? folder_ : folder_ + "/" + name;
   }
-  // All there is, hidden ones too, by name.
+  // Returns the names of all files, also hidden ones.
   std::vector<std::string> names() const {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {

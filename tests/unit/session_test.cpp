@@ -1,5 +1,4 @@
-// The façade: batching, forms, reports, options, what the pass wrapper adds to errors, and what
-// stops it.
+// The façade: batching, IR stages, reports, options, errors of passes, and interrupts.
 #include "session/session.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +63,7 @@ struct Batching {
   ir::OutputMode mode;
   int64_t period;
   ir::Shape rows, totals;     // of the first two outputs
-  Floats expected, constant;  // totals, and the output that is one
+  Floats expected, constant;  // totals, and the output that is a constant
 };
 
 // Four micro-batches [i, i]: totals are 11·i.
@@ -139,7 +138,8 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
 }
 
-// Of loops that are too long to be walked, the time is that of a pipeline that goes on as it does.
+// For loops that are too long to be simulated, the time is that of a pipeline that continues at its
+// rate.
 TEST(Session, TellsTheTimeOfLongLoops) {
   constexpr const char* kPipeline = R"(
 state "a.weight" : f32[8,4]
@@ -163,7 +163,7 @@ graph @main(%x: f32[2,4]) -> (f32[2,8]) {
   }
 }
 
-// Work, bytes and waiting of two IPUs, against what the text says.
+// Compares work, bytes and waiting of two IPUs with the text.
 TEST(Session, AccountsForTheWorkOfEachIpu) {
   constexpr const char* kTwo = R"(
 state "a.weight" : f32[8,4]
@@ -226,14 +226,14 @@ graph @main(%x: f32[1,20000]) -> (f32[1,2000]) {
   const std::string text = account::describe_overflow(program);
   for (const char* part :
        {"[memory] IPU 0 needs 176", "but has 940572672", "weights 1760.0 MB", "'head.weight'",
-        "in head f32[1,20000]", "begin a block on a further IPU at 'tail'", "(saves 160.0 MB)",
+        "in head f32[1,20000]", "begin a block on another IPU at 'tail'", "(saves 160.0 MB)",
         "setWeightLocation", "(saves 1760.0 MB, enough)"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in: " << text;
   }
   EXPECT_THROW(compile_only(account::MemoryLimit::kError), support::UserError);
   setenv("POPTORCH_MEMORY_LIMIT", "error", 1);
   EXPECT_THROW(compile_only(account::MemoryLimit::kUnset), support::UserError);
-  EXPECT_NO_THROW(compile_only(account::MemoryLimit::kOff));  // what the options say wins
+  EXPECT_NO_THROW(compile_only(account::MemoryLimit::kOff));  // the options take precedence
   setenv("POPTORCH_MEMORY_LIMIT", "never", 1);
   EXPECT_THROW(compile_only(account::MemoryLimit::kUnset), support::UserError);
   unsetenv("POPTORCH_MEMORY_LIMIT");
@@ -298,7 +298,7 @@ TEST(Session, RunsNothingOnceClosed) {
   EXPECT_EQ(run(*model, inputs)[1], Floats({11}));
 }
 
-// The thread that holds access is told, another waits or is refused.
+// The thread that has access gets an error, another waits or is refused.
 TEST(Session, GivesOneThreadAccess) {
   ExclusiveAccess access;
   bool second = false;

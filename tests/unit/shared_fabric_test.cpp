@@ -1,5 +1,5 @@
-// Instances in processes of their own, over shared memory: the bits of one process, and an end of
-// every wait for one that does not come.
+// Instances in separate processes, over shared memory: results are bit-identical to those of one
+// process, and every wait for an absent instance ends.
 #include "emulator/transport/shared_fabric.hpp"
 
 #include <fcntl.h>
@@ -68,8 +68,8 @@ TEST(SharedFabric, TrainsWithTheBitsOfOneProcess) {
   }
 }
 
-// Instance 1 does `instead` after its first run, instance 0 runs on: what it says. Time passes for
-// instance 0 while instance 1 is stopped.
+// Instance 1 does `instead` after its first run, while instance 0 makes another run. Returns the
+// error of instance 0. The clock of instance 0 advances while instance 1 is stopped.
 std::string said_of(const std::function<void(Engine&)>& instead, double timeout = 0) {
   const program::Program program = training_program(2, 2000);
   const File file;
@@ -127,7 +127,7 @@ TEST(SharedFabric, EndsTheWaitForAnInstanceWhoseRunFails) {
     pause();
   });
   EXPECT_TRUE(has(text, "the run of " + name(1))) << text;
-  EXPECT_TRUE(has(text, "has failed. It says: interrupted")) << text;
+  EXPECT_TRUE(has(text, "has failed. Its error: interrupted")) << text;
 }
 
 TEST(SharedFabric, RefusesAnotherProgramBeforeTheFirstRun) {
@@ -145,7 +145,7 @@ TEST(SharedFabric, RefusesAnotherProgramBeforeTheFirstRun) {
   for (int i : {0, 1}) {
     const std::string text = children[static_cast<size_t>(i)].end();
     EXPECT_TRUE(has(text, str("[instances] ", name(1 - i)))) << text;
-    EXPECT_TRUE(has(text, str("runs another program than this one, instance ", i))) << text;
+    EXPECT_TRUE(has(text, str("runs a different program than this one, instance ", i))) << text;
   }
 }
 
@@ -155,7 +155,7 @@ TEST(SharedFabric, NamesWhoHasNotCome) {
     make_shared_fabric(file.file, 0, 3, 0.1);
     FAIL();
   } catch (const support::UserError& error) {
-    EXPECT_TRUE(has(error.what(), "instance 1, 2 of 3 has not come")) << error.what();
+    EXPECT_TRUE(has(error.what(), "instance 1, 2 of 3 has not joined")) << error.what();
   }
 }
 
@@ -201,8 +201,8 @@ TEST(SharedFabric, TakesNoLaterProcessForAnEarlierOneOfItsNumber) {
   EXPECT_TRUE(PeerProcess(getpid(), started + 1).has_ended());
 }
 
-// Three instances in threads send each other messages of all lengths, in their own order, by two
-// tags that are asked for in turns.
+// Three instances in threads send each other messages of all lengths in different orders, with two
+// tags that are received in turn.
 TEST(SharedFabric, CarriesMessagesOfAllLengthsInTheirOrder) {
   constexpr int kInstances = 3;
   constexpr uint32_t kMessages = 240;
@@ -226,7 +226,7 @@ TEST(SharedFabric, CarriesMessagesOfAllLengthsInTheirOrder) {
           std::fill_n(sent.begin(), bytes, static_cast<std::byte>(i * 3 + here));
           if (fabric->send(other, {.run = i % 2}, sent.data(), bytes)) ++i, moved = true;
         }
-        // The odd ones behind all even ones of a dozen.
+        // In each dozen, odd numbers come after all even ones.
         if (uint32_t& i = receives[other]; i < kMessages) {
           const uint32_t in = i % 12, number = i - in + (in < 6 ? 2 * in : 2 * in - 11);
           const int64_t bytes = length(number, most);

@@ -1,4 +1,4 @@
-// Another process can read shared pages where they are, and nothing else.
+// Another process can read shared pages in place, and nothing else.
 #include "emulator/transport/shared_pages.hpp"
 
 #include <sys/mman.h>
@@ -51,15 +51,16 @@ TEST(SharedPages, RefusesWhatIsNotThere) {
                                       {1, INT64_MAX},
                                       {INT64_MAX, 1}}) {
     const auto read = [&] { (void)other.at(1, offset, bytes); };
-    EXPECT_NE(text_of<support::UserError>(read).find("instance 1 names"), std::string::npos)
+    EXPECT_NE(text_of<support::UserError>(read).find("instance 1 refers to"), std::string::npos)
         << offset << " " << bytes;
   }
-  EXPECT_NE(text_of<support::UserError>([&] { (void)other.at(2, 0, 1); }).find("instance 2 names"),
-            std::string::npos);
+  EXPECT_NE(
+      text_of<support::UserError>([&] { (void)other.at(2, 0, 1); }).find("instance 2 refers to"),
+      std::string::npos);
   EXPECT_EQ(other.at(1, 8191, 1)[0], std::byte{0});
 }
 
-// Numbers of files are used again.
+// File descriptors are reused.
 TEST(SharedPages, ReadsNoOtherFile) {
   const Memory memory(Memory::kPage, "a test", true);
   SharedPages own, other;
@@ -94,7 +95,8 @@ TEST(SharedPages, ReadsNoFileThatMayShrink) {
   close(static_cast<int>(handle.file));
 }
 
-// Other users may not read what a process shares; nor may anybody who may not trace it.
+// Other users cannot read the memory that a process shares, nor can processes that may not trace
+// it.
 TEST(SharedPages, NamesThePermissionThatIsMissing) {
   const Memory memory(Memory::kPage, "a test", true);
   SharedPages own;

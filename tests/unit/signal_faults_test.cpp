@@ -1,4 +1,5 @@
-// Signals at named points: which texts name them, where they are sent, and what they stop.
+// Signals at named points: their texts, the places where they are sent, and the work that they
+// stop.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@
 namespace poptorch::support {
 namespace {
 
-// How a child that does `work` ends or stops, as waitpid tells it.
+// Returns how a child that runs `work` ends or stops, in the form of waitpid.
 template <typename Work>
 int end_of_child(Work work, pid_t* child = nullptr) {
   const pid_t process = fork();
@@ -55,17 +56,18 @@ TEST(SignalFaultText, IsRead) {
 
 TEST(SignalFaultText, IsRefusedWithWhatThereIs) {
   const std::pair<const char*, const char*> cases[] = {
-      {"save:IPU_RESET", "no device fails at save. Choose a signal: SIGINT, SIGTERM, SIGKILL, "},
-      {"load:2:UNRECOVERABLE", "no device fails at load."},
-      {"join:LINK_RESET", "no device fails at join."},
-      {"collective:LINK_RESET", "no device fails at collective."},
-      {"compile:1:differentiate:IPU_RESET", "no device fails in a pass of compile."},
+      {"save:IPU_RESET",
+       "a device cannot fail at save. Choose a signal: SIGINT, SIGTERM, SIGKILL, "},
+      {"load:2:UNRECOVERABLE", "a device cannot fail at load."},
+      {"join:LINK_RESET", "a device cannot fail at join."},
+      {"collective:LINK_RESET", "a device cannot fail at collective."},
+      {"compile:1:differentiate:IPU_RESET", "a device cannot fail in a pass of compile."},
       {"run:SIGHUP", "there is no kind 'SIGHUP'"},
       {"load:1:wroker:SIGINT",
        "the process is 'wroker': it is one of program, loader, worker. Did you mean worker?"},
       {"join:1::SIGINT", "the stage is ''"},
-      {"compile:1:differentiate:x:SIGINT", "the number of ops is 'x', which is no whole number"},
-      {"save:1:2:SIGINT", "of save there are at most 3 parts, but here are 4."},
+      {"compile:1:differentiate:x:SIGINT", "the number of ops is 'x', which is not a whole number"},
+      {"save:1:2:SIGINT", "save has at most 3 parts, but got 4."},
   };
   for (const auto& [text, message] : cases) {
     try {
@@ -165,7 +167,7 @@ void run_model(session::Executable& model) {
   model.run({input.data()}, {output.data()});
 }
 
-// The watch looks for the first time when the signal has come: no time decides what stops.
+// The first check of the watch follows the signal, so that the result does not depend on time.
 constexpr std::chrono::hours kNever{1};
 
 class SignalFaultOfPass : public testing::TestWithParam<const char*> {};

@@ -1,4 +1,4 @@
-// A small network that is trained, and its optimiser.
+// A small network for training, and its optimiser.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace poptorch {
 
-// A weight on each of two IPUs, dropout between them.
+// A weight on each of two IPUs, with dropout between them.
 constexpr const char* kTrainedNet = R"(
 state "w" : f32[4,4]
 state "v" : f32[4,4]
@@ -26,7 +26,8 @@ graph @main(%x: f32[2,4]) -> (f32[]) {
 }
 )";
 
-// Of "w" and "v", with momentum. variable: values that may change between runs.
+// Returns an optimiser of "w" and "v" with momentum. `variable`: values that may change between
+// runs.
 inline ir::OptimiserSpec momentum_sgd(std::set<std::string> variable = {}) {
   ir::OptimiserGroup group;
   group.values = {{"lr", 0.01}, {"momentum", 0.9}, {"weight_decay", 0.0}, {"dampening", 0.0}};

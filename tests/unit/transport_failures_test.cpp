@@ -1,4 +1,4 @@
-// Failures of the system below the transport: they end a run with an error, never the process.
+// Failures of system calls below the transport: they end a run with an error, never the process.
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 #include "emulator/transport/frame_link.hpp"
 #include "fabric_testing.hpp"
 
-// Refuses the thread that brings threads_until_refusal to 0. Sanitizers define the function
+// Refuses the thread at which threads_until_refusal reaches 0. Sanitizers define this function
 // themselves.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define POPTORCH_REFUSES_THREADS 1
@@ -39,8 +39,8 @@ namespace poptorch::emulator {
 namespace {
 
 #ifdef POPTORCH_REFUSES_THREADS
-// Calls `make` with the first thread refused, then the second, and so on until it starts no more.
-// Returns the number of threads that it starts.
+// Calls `make` with the first thread refused, then the second, and so on until no further thread
+// starts. Returns the number of threads that it starts.
 int threads_of(const std::function<void()>& make) {
   for (int refused = 1;; ++refused) {
     threads_until_refusal = refused;

@@ -1,5 +1,5 @@
-// The verifier against ill-formed ops: every op of tests/ir/verifier/every_op.ir is broken in every
-// way that its row forbids, past all other checks, and must be refused by name and reason.
+// The verifier on ill-formed ops: every op of tests/ir/verifier/every_op.ir is broken in every way
+// that its row forbids, without the other checks, and must be refused with its name and the reason.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 using support::str;
 
-// An op in parts, to be changed and put into a graph unchecked.
+// An op in parts, which tests change and insert into a graph without checks.
 struct Parts {
   const OpDef* def = nullptr;
   std::vector<Value*> operands = {};
@@ -58,7 +58,7 @@ DType unlike(const OperandDef& row, DType dtype) {
   }
 }
 
-// Whatever the shape of these, the op is well-formed.
+// Returns whether the op is well-formed with every shape of this operand.
 bool takes_any_shape(const OpDef& def, size_t operand) {
   static const std::set<std::string> kOps = {"increment", "check_floats", "check_indices",
                                              "parameter_gradient"};
@@ -146,7 +146,7 @@ void add_list_cases(const OpDef& def, const AttrDef& row, const Attr& value,
   longer.push_back(1);
   shorter.pop_back();
   add_value_case("with a number too many", row.name, longer, cases);
-  // Reversing fewer axes is as good.
+  // Reversing fewer axes is also valid.
   if (def.name != "reverse") {
     add_value_case("with a number too few", row.name, shorter, cases);
   }
@@ -219,7 +219,7 @@ std::vector<Case> cases_of(const Op& op) {
   return cases;
 }
 
-// What the verifier says of `op` once it is changed; empty when it accepts it.
+// Returns the verifier's error for the changed `op`; empty if it accepts it.
 std::string refusal(const Module& module, const Op& op, const Case& one) {
   const auto copy = module.clone();
   Graph& main = copy->main();
@@ -238,7 +238,7 @@ std::string refusal(const Module& module, const Op& op, const Case& one) {
   return "";
 }
 
-// The line of such an op on main's inputs, where its row lets all of them have one shape.
+// Returns the line of such an op on main's inputs, if its row allows one shape for all of them.
 std::string well_formed(Graph& main, const OpDef& def) {
   using Rule = OperandDef::Rule;
   static const std::map<Rule, const char*> kInputs = {{Rule::kInt, "i"}, {Rule::kBool, "b"}};

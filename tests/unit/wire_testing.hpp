@@ -1,4 +1,4 @@
-// Helpers of tests of instances that wires join: wires within one process.
+// Helpers of tests in which wires connect instances: wires within one process.
 #pragma once
 
 #include <sys/mman.h>
@@ -19,7 +19,7 @@
 
 namespace poptorch::emulator {
 
-// One direction of a wire: as many bytes are under way as receives were posted for, as with Gloo.
+// One direction of a wire. As with Gloo, bytes are sent only after receives for them were posted.
 struct Line {
   struct Posted {
     std::byte* into = nullptr;  // or from
@@ -108,10 +108,11 @@ class LineWire final : public Wire {
   std::shared_ptr<Line> out_, in_;
 };
 
-// The lines of all pairs of instances, of which each host has so many; the hosts' shared memory.
+// The connections of all pairs of instances, of which `on_host` run on each host, and the hosts'
+// shared memory.
 class Cluster {
  public:
-  // least_bulk: bytes from which on messages over wires are bulk transfers.
+  // `least_bulk`: the size in bytes from which messages over wires are bulk transfers.
   Cluster(int instances, int on_host, int64_t least_bulk = int64_t{1} << 20)
       : count_(instances), on_host_(on_host), least_bulk_(least_bulk) {
     for (int i = 0; i < instances * instances; ++i) lines_.push_back(std::make_shared<Line>());

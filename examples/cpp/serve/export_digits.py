@@ -1,6 +1,6 @@
 """Trains a small network on the scans of digits in examples/data and exports it for serve.cpp.
 
-export_digits.py <file to write> <file for what the model itself says, a digit a line>
+export_digits.py <file to write> <file for the model's own answers, one digit a line>
 """
 
 import sys
@@ -17,7 +17,7 @@ BATCH = 32
 
 
 class Network(nn.Module):
-    """Takes scans of 8 x 8 pixels from 0 to 1. For training it gives the loss too."""
+    """Takes scans of 8 x 8 pixels from 0 to 1. Given labels, it also returns the loss."""
 
     def __init__(self):
         super().__init__()
@@ -33,7 +33,7 @@ class Network(nn.Module):
 
 
 def load(part):
-    """Images, float32 [n, 8, 8] in 0..1, and labels."""
+    """Returns images, float32 [n, 8, 8] in 0..1, and labels."""
     images = read_idx(DIGITS, f"{part}-images-idx3-ubyte").float() / 255
     return images, read_idx(DIGITS, f"{part}-labels-idx1-ubyte").long()
 

@@ -1,10 +1,10 @@
-"""Listing 4.7: annotating existing layers. The weights are random: nothing is downloaded."""
+"""Listing 4.7: annotating existing layers. The weights are random, so nothing is downloaded."""
 
 import poptorch
 import torch
 import transformers
 
-# The size of BERT-medium's layers, with fewer words.
+# The configuration of a small BERT with few words.
 config = transformers.BertConfig(
     vocab_size=1000,
     hidden_size=64,

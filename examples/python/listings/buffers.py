@@ -33,7 +33,7 @@ poptorch_model = poptorch.inferenceModel(model)
 print(poptorch_model())  # tensor([1.])
 print(poptorch_model())  # tensor([2.])
 
-# Buffers that an inference modifies are copied on request only.
+# Buffers that inference modifies are copied to the host only on request.
 assert model.i == 0
 poptorch_model.copyWeightsToHost()
 assert model.i == 2

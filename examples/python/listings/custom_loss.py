@@ -1,4 +1,4 @@
-"""Listing 4.19: a loss of one's own."""
+"""Listing 4.19: a custom loss."""
 
 import poptorch
 import torch

@@ -1,5 +1,7 @@
-"""Listings 4.23 to 4.26 of the user's guide: a library of custom ops is loaded, called, and given
-attributes. The libraries of examples/custom_ops are looked for below the folder `tests`."""
+"""Listings 4.23 to 4.26: loading a library of custom ops, calling the ops, and their attributes.
+
+The program looks for the libraries of examples/custom_ops below the folder `tests`.
+"""
 
 import ctypes
 import pathlib

@@ -1,4 +1,4 @@
-"""Listing 4.6: how to handle recoverable and unrecoverable errors; here with faults asked for."""
+"""Listing 4.6: how to handle recoverable and unrecoverable errors, with injected faults."""
 
 import poptorch
 import poptorch.testing

@@ -1,4 +1,4 @@
-"""Listing 4.5: which copies of weights are implicit, and which is not."""
+"""Listing 4.5: implicit and explicit copies of weights."""
 
 import tempfile
 from pathlib import Path
@@ -23,7 +23,7 @@ x, target = torch.randn(8, 4), torch.randn(8, 4)
 
 
 def validate(validated):
-    """The loss of what `validated`, on the IPU or on the CPU, makes of x."""
+    """Returns the loss of a model, on the IPU or on the CPU."""
     return torch.nn.functional.mse_loss(validated(x), target).item()
 
 

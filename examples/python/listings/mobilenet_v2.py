@@ -1,9 +1,9 @@
-"""MobileNetV2 of width 1.0, for where torchvision's weights cannot be fetched."""
+"""MobileNetV2 of width 1.0, for systems that cannot download torchvision's weights."""
 
 import torch
 from torch import nn
 
-# expansion, channels, repeats, stride of the first
+# Each row: expansion, channels, repeats, stride of the first repeat.
 STAGES = (
     (1, 16, 1, 1),
     (6, 24, 2, 2),
@@ -16,7 +16,7 @@ STAGES = (
 
 
 def conv(narrow, wide, kernel, stride=1, groups=1, active=True):
-    """A convolution with batch norm and, unless it is a projection, ReLU6."""
+    """Returns a convolution with batch norm and, unless it is a projection, ReLU6."""
     layers = [
         nn.Conv2d(narrow, wide, kernel, stride, kernel // 2, groups=groups, bias=False),
         nn.BatchNorm2d(wide),

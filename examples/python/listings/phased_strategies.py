@@ -5,7 +5,7 @@ import torch
 
 
 class Model(torch.nn.Module):
-    """Two columns of layers; the blocks of a row are one phase."""
+    """Two columns of layers. The blocks of a row form one phase."""
 
     def __init__(self, blocks):
         super().__init__()

@@ -50,14 +50,13 @@ if data_shards > 1:
     X = X.reshape(data_shards, X.shape[0] // data_shards, *X.shape[1:])
 for _ in range(prob_steps):
     _, loss = pt_m(X)
-    # We divide by the number of replicas because the mean is being
-    # taken only over a part of the tensor on each replica, so we need to
-    # divide by the number of replicas to get the correct mean.
+    # Each replica takes the mean over only a part of the tensor, so we divide by the number of
+    # replicas to get the correct mean.
     pt_losses.append(torch.sum(loss.detach()) / (data_shards * tensor_shards))
 pt_losses = numpy.array(pt_losses)
 pt_W_final = m.W.detach().numpy().transpose(1, 0, 2).reshape(prob_W_init.shape)
 
-# The undivided problem, on the host.
+# Solve the undivided problem on the host.
 W = torch.nn.Parameter(torch.tensor(prob_W_init))
 losses = []
 for _ in range(prob_steps):

@@ -1,4 +1,4 @@
-"""An optimiser written in PopXL: Adam, with its state by reference, for one variable."""
+"""Adam for one variable, written in PopXL, with its state passed by reference."""
 
 from functools import partial
 
@@ -9,9 +9,9 @@ from popxl import ops
 
 
 class Adam(addons.Module):
-    """One step of Adam. What is given as a number is part of the graph; tensors are inputs."""
+    """One step of Adam. Numbers become part of the graph; tensors become its inputs."""
 
-    # The ops write in place: their order must be that in which they are written.
+    # The ops write in place, so they must run in the order in which they are written.
     @popxl.in_sequence()
     def build(
         self,

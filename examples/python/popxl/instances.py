@@ -1,4 +1,4 @@
-"""Trains a small network on four replicas, in one process or over several: the losses are equal.
+"""Trains a small network on four replicas, in one process or in several, with equal losses.
 
 python instances.py
 poprun --num-instances 2 --num-replicas 4 python instances.py
@@ -28,7 +28,7 @@ class Network(addons.Module):
 
 
 def train_program():
-    """The program of all replicas, which average gradients; its streams, and the variables."""
+    """Returns the program of all replicas, which average gradients, its streams and variables."""
     ir = popxl.Ir("popdist" if popdist.isPopdistEnvSet() else REPLICAS)
     with ir.main_graph, popxl.in_sequence():
         inputs = [popxl.h2d_stream((ROWS, n), popxl.float32) for n in (WIDTH, 1)]
@@ -47,7 +47,7 @@ def train_program():
 
 
 def own_rows(ir, *arrays):
-    """Of arrays of all replicas, [replicas, ...], what this instance's replicas take."""
+    """Returns the parts of this instance's replicas, of arrays [replicas, ...] for all replicas."""
     first, count = popdist.getReplicaIndexOffset(), ir.instance_replication_factor
     rows = (array[first : first + count] for array in arrays)
     return [each if count > 1 else each[0] for each in rows]

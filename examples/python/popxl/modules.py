@@ -1,4 +1,4 @@
-"""PopXL's modules: graphs with named state, used once or several times, and named collections."""
+"""Shows PopXL's modules, which are graphs with named state, and collections of named tensors."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ class Linear(addons.Module):
 
 
 class Net(addons.Module):
-    """Four dense layers; each writes its ops where it is called."""
+    """Four dense layers. Each layer adds its ops where it is called."""
 
     def __init__(self, cache: "addons.GraphCache | None" = None):
         super().__init__(cache=cache)
@@ -48,7 +48,7 @@ class Net(addons.Module):
 
 
 class NetOutlined(addons.Module):
-    """The same layers; the two in the middle are calls of one graph."""
+    """The same layers, but the two in the middle call one graph."""
 
     def __init__(self, cache: "addons.GraphCache | None" = None):
         super().__init__(cache=cache)
@@ -69,7 +69,7 @@ class NetOutlined(addons.Module):
 
 
 def one_layer():
-    """A graph, its variables, and a run of it."""
+    """Shows a graph and its variables, and runs it."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         facts, linear_graph = Linear(32).create_graph(popxl.TensorSpec((2, 4), popxl.float32))
@@ -88,7 +88,7 @@ def one_layer():
 
 
 def two_bound_graphs():
-    """One graph with two sets of variables."""
+    """Uses one graph with two sets of variables."""
     ir = popxl.Ir()
     with ir.main_graph:
         facts, linear_graph = Linear(32).create_graph(popxl.TensorSpec((2, 4), popxl.float32))
@@ -103,7 +103,7 @@ def two_bound_graphs():
 
 
 def schedules():
-    """What nesting writes into a graph, and what calls do."""
+    """Prints the graphs that nested modules and calls make."""
     for net in (Net, NetOutlined):
         ir = popxl.Ir()
         with ir.main_graph:
@@ -113,7 +113,7 @@ def schedules():
 
 
 def collections():
-    """Named tensors in collections of collections."""
+    """Shows named tensors in nested collections."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         facts, _ = Linear(32).create_graph(popxl.TensorSpec((2, 4), popxl.float32))

@@ -1,7 +1,7 @@
 """Trains four dense layers on handwritten digits, with SGD or with Adam, and tests them.
 
-Two programs: one trains, one infers; the trained weights go from one to the other. Without
-arguments it uses the 1,797 scans in examples/data; --data-dir takes a folder with MNIST's files.
+One program trains, and another one infers with the trained weights. Without arguments it uses the
+1,797 scans in examples/data; --data-dir takes a folder with MNIST's files.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from digits import DIGITS, load
 
 
 def loader(folder, part, batch_size):
-    """Normalised images [n, 28, 28] and labels [n], shuffled, in whole batches.
+    """Returns a loader of normalised images [n, 28, 28] and labels [n], shuffled, in full batches.
 
-    From each pixel goes its mean over the training set: enlarged scans fill their frame, and what
-    all of them share would drown what tells them apart.
+    The mean over the training set is subtracted from each pixel. Enlarged scans fill their frame,
+    and without this their common part would hide their differences.
     """
     images, labels = load(folder, part, "bicubic")
     seen, _ = load(folder, "train", "bicubic")
@@ -35,13 +35,13 @@ def loader(folder, part, batch_size):
 
 
 def update_by_sgd(variables, grads, learning_rate):
-    """weight -= learning_rate · gradient, for each."""
+    """Adds weight -= learning_rate · gradient for each variable."""
     for t in variables.tensors:
         ops.scaled_add_(t, grads[t], b=-learning_rate)
 
 
 def update_by_adam(variables, grads, learning_rate):
-    """A step of Adam for each variable; equal shapes share a graph."""
+    """Adds a step of Adam for each variable. Variables of equal shape share a graph."""
     optimiser = Adam(cache=True)
     for var in variables.named_tensors.values():
         facts, graph = optimiser.create_graph(
@@ -54,7 +54,7 @@ OPTIMISERS = {"sgd": (update_by_sgd, 0.05), "adam": (update_by_adam, 5e-4)}
 
 
 def train_program(batch_size, optimiser):
-    """Session, input streams, variables and loss stream of the training step."""
+    """Returns session, input streams, variables and loss stream of the training step."""
     update, learning_rate = OPTIMISERS[optimiser]
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
@@ -80,7 +80,7 @@ def train_program(batch_size, optimiser):
 
 
 def test_program(batch_size):
-    """Session, input streams, variables and output stream of inference."""
+    """Returns session, input streams, variables and output stream of inference."""
     ir = popxl.Ir(replication=1)
     with ir.main_graph:
         in_stream = popxl.h2d_stream((batch_size, 28, 28), popxl.float32, "image")
@@ -107,7 +107,7 @@ def train(session, streams, loss_stream, data, epochs):
 
 
 def accuracy(predictions, labels):
-    """The percentage of labels that score highest."""
+    """Returns the percentage of images whose label has the highest score."""
     return np.mean(np.argmax(predictions, axis=-1).flatten() == labels.numpy().flatten()) * 100.0
 
 

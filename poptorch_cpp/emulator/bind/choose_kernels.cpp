@@ -48,7 +48,7 @@ class ChainWirer {
     for (const auto& [other, reg] : partial_) {
       if (plan_.same_memory(id, other)) return reg;
     }
-    throw support::InternalError("[bind] a chain reads a value that it does not have.");
+    throw support::InternalError("[bind] a chain reads a value that is not one of its sources.");
   }
 
   const Plan& plan_;

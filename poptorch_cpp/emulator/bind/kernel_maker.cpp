@@ -20,8 +20,8 @@ void check_plain(const KernelRequest& request) {
                        [](const Layout& l) { return l.kind == Layout::Kind::kPlain; });
   };
   if (plain(request.input_layouts) && plain(request.output_layouts)) return;
-  throw support::InternalError(
-      support::str("[bind] the kernel of '", request.op->name, "' asked for layouts and refused."));
+  throw support::InternalError(support::str("[bind] the kernel of '", request.op->name,
+                                            "' requested layouts and then refused them."));
 }
 
 }  // namespace

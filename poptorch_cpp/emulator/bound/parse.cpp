@@ -47,7 +47,8 @@ class CodeParser {
     fields_.end();
     if (region.parent >= 0) {
       const auto parent = static_cast<size_t>(region.parent);
-      if (parent >= code_.regions.size()) fields_.fail("there is no region ", parent, " so far.");
+      if (parent >= code_.regions.size())
+        fields_.fail("there is no region ", parent, " before this line.");
       region.depth = code_.regions[parent].depth + 1;
     }
     code_.regions.push_back(std::move(region));
@@ -152,7 +153,7 @@ class CodeParser {
     fields_.end();
     for (const std::string& way : ways) {
       const auto found = std::ranges::find(kWayWords, way);
-      if (found == kWayWords.end()) fields_.fail(quoted(way), " is not a way.");
+      if (found == kWayWords.end()) fields_.fail(quoted(way), " is not a way of a collective.");
       spec.ways.push_back(static_cast<Way>(found - kWayWords.begin()));
     }
     code_.collectives.push_back(std::move(spec));

@@ -27,7 +27,7 @@ class DeclarationVerifier {
         refuse("region ", i, " has depth ", region.depth, ", not ", depth, ".");
     }
     if (code_.ipus.size() != code_.program->ipus.size()) {
-      refuse("the code of ", code_.ipus.size(), " IPUs is not that of the program's ",
+      refuse("the code has ", code_.ipus.size(), " IPUs, but the program has ",
              code_.program->ipus.size(), ".");
     }
   }
@@ -41,10 +41,11 @@ class DeclarationVerifier {
       check_slot(storage, name);
     }
     if (storage.resized && !(storage.layout == Layout{})) {
-      refuse(name, " is seen with several shapes, but not plain.");
+      refuse(name, " is used with several shapes, but its layout is not plain.");
     }
     if (storage.copy_of < 0) return;
-    if (!index_ok(storage.copy_of, code_.storages.size())) refuse(name, " copies no storage.");
+    if (!index_ok(storage.copy_of, code_.storages.size()))
+      refuse(name, " copies a storage that does not exist.");
     const Storage& source = code_.storages[storage.copy_of];
     if (source.base != storage.base || source.index != storage.index) {
       refuse(name, " copies storage ", storage.copy_of, ", another state or constant.");
@@ -54,7 +55,8 @@ class DeclarationVerifier {
   void check_slot(const Storage& storage, const std::string& name) const {
     const program::Program& program = *code_.program;
     const bool state = storage.base == Base::kState;
-    if (!state && storage.base != Base::kConstant) refuse(name, " is in no memory of a code.");
+    if (!state && storage.base != Base::kConstant)
+      refuse(name, " is neither in an arena nor a state or constant.");
     if (!index_ok(storage.index, state ? program.states.size() : program.constants.size())) {
       refuse(name, " is ", state ? "state " : "constant ", storage.index,
              ", which does not exist.");

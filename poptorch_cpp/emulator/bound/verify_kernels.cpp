@@ -77,7 +77,8 @@ class KernelVerifier {
     std::vector<ir::DType> registers;
     for (ValueId id : chain.sources) {
       const bool own = op && registers.empty();
-      if (own != (id == kNoValue)) refuse_at(place_, "has no epilogue of its own result.");
+      if (own != (id == kNoValue))
+        refuse_at(place_, "has an epilogue that does not begin with the result of its op.");
       registers.push_back(code_.value(own ? op->outputs[0] : id).type.dtype);
     }
     for (const ChainSpec::Op& one : chain.ops) check_chained(one, registers);

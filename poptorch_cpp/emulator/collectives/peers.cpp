@@ -82,10 +82,10 @@ void Peers::begin_run_attempt() {
 // Throws UserError without a fabric. Numbers the program at the first call.
 void Peers::join() {
   if (!share_.fabric) {
-    throw support::UserError(
-        str("[instances] this is instance ", share_.instance, " of ", share_.instances,
-            ", and its replicas need those of the others, but nothing joins it to them. Run it "
-            "with the others, by poprun or by torchrun -m popdist, and call popdist.init()."));
+    throw support::UserError(str(
+        "[instances] this is instance ", share_.instance, " of ", share_.instances,
+        ". Its replicas need those of the other instances, but it is not connected to them. Start "
+        "all instances with poprun or with torchrun -m popdist, and call popdist.init()."));
   }
   note_progress();
   if (attempts_) return;
@@ -146,14 +146,14 @@ void Peers::refuse_unlike(const Hello& own, const Hello& theirs) {
     throw support::UserError(unlike_);
   };
   if (own.build != theirs.build) {
-    refuse("runs another version of this library", "Install the same everywhere.");
+    refuse("runs a different version of this library", "Install the same version everywhere.");
   }
   if (own.replicas != theirs.replicas || own.ipus != theirs.ipus) {
     refuse(str("runs a program of ", theirs.replicas, " replicas of ", theirs.ipus,
-               " IPUs, other than the ", own.replicas, " of ", own.ipus),
+               " IPUs, rather than ", own.replicas, " of ", own.ipus),
            "Give all instances the same options.");
   }
-  refuse("runs another program",
+  refuse("runs a different program",
          "All instances must make the same model, with the same options and input shapes.");
 }
 
@@ -188,7 +188,7 @@ void Peers::check_aborts(const std::string& what) {
   if (!abort) return;
   throw support::UserError(str("[instances] ", what, " cannot continue: the run of ",
                                fabric().name(abort->instance),
-                               " has failed. It says: ", abort->reason));
+                               " has failed. Its error: ", abort->reason));
 }
 
 void Peers::note_progress() {
@@ -205,9 +205,9 @@ void Peers::check(int awaited, const std::string& what) {
     if (ended_.exchange(awaited) != awaited) return;
     throw support::UserError(
         str("[instances] ", what, " waits for ", fabric().name(awaited), ", but ",
-            end.empty() ? "it has gone on to its next run without it" : end,
-            ". All instances must make the same runs and take the same branches. See what that "
-            "instance said last."));
+            end.empty() ? "that instance has continued with its next run" : end,
+            ". All instances must make the same runs and take the same branches. Look at the last "
+            "output of that instance."));
   }
   check_deadline(awaited, what);
 }
@@ -215,15 +215,15 @@ void Peers::check(int awaited, const std::string& what) {
 void Peers::check_deadline(int awaited, const std::string& what) const {
   if (share_.timeout <= 0 || wait_time() - progress_ < share_.timeout) return;
   // The awaited instance may in turn wait for another.
-  std::string why = ", which is there but sends nothing. Find out what it does. ";
+  std::string why = ", which is running but sends nothing. Find out what it is doing. ";
   for (int other = 0; other < share_.instances; ++other) {
     if (other == share_.instance || !fabric().is_stopped(other)) continue;
     why = str(". ", fabric().name(other), " is stopped; kill -CONT continues it. ");
   }
-  throw support::UserError(str("[instances] ", what, " has waited ", share_.timeout, " s for ",
-                               fabric().name(awaited), why,
-                               "Where it may take longer, set target.hostSyncTimeout in "
-                               "POPLAR_ENGINE_OPTIONS to more seconds, 0 for ever."));
+  throw support::UserError(str(
+      "[instances] ", what, " has waited ", share_.timeout, " s for ", fabric().name(awaited), why,
+      "If it may take longer, set target.hostSyncTimeout in POPLAR_ENGINE_OPTIONS to more seconds, "
+      "or to 0 to wait without limit."));
 }
 
 }  // namespace poptorch::emulator

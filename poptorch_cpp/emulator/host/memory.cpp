@@ -22,7 +22,7 @@ int64_t rounded(int64_t bytes, int64_t grain) {
 
 [[noreturn]] void fail(int64_t bytes, std::string_view what) {
   throw support::UserError(
-      support::str("[memory] the host has not the ", bytes, " bytes that ", what,
+      support::str("[memory] the host does not have the ", bytes, " bytes that ", what,
                    " needs. Use a smaller model or smaller batches, or a host with more memory."));
 }
 

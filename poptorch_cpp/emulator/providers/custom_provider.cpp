@@ -32,7 +32,7 @@ bool explained(char* error, size_t size, Work work) {
   } catch (const std::exception& failure) {
     std::snprintf(error, size, "%s", failure.what());
   } catch (...) {
-    std::snprintf(error, size, "it threw something that is no std::exception");
+    std::snprintf(error, size, "it threw something that is not a std::exception");
   }
   return false;
 }

@@ -80,8 +80,8 @@ std::unique_ptr<BoundKernel> bind_foreign(const KernelRequest& request) {
   const std::string which = schema ? str(" (", std::get<std::string>(*schema), ")") : "";
   throw support::UserError(str("[engine] op '", request.op->name, "'", which,
                                " needs the kernels of provider '", name,
-                               "', which is not loaded. Load what registers it before the "
-                               "program: for 'aten' that is PyTorch with PopTorch."));
+                               "', which is not loaded. Load the library that registers it before "
+                               "the program; for 'aten' that is PyTorch with PopTorch."));
 }
 
 // Runs as one task: plain loops serve tests and ops without a fast kernel.

@@ -25,11 +25,11 @@ void ReferenceTime::finish_run(double seconds, int lanes) {
     const double share = static_cast<double>(spent) / static_cast<double>(whole);
     if (told_[i] || !(share > kWorthTelling)) continue;
     told_[i] = true;
-    support::log(support::LogLevel::kWarn,
-                 support::str("[run] ", std::lround(100 * share),
-                              " % of the time of a run went to the reference kernel of '", ops_[i],
-                              "': there is no fast one for its types and shapes. Its values are "
-                              "right; for speed, choose another op."));
+    support::log(
+        support::LogLevel::kWarn,
+        support::str("[run] ", std::lround(100 * share), " % of the run was spent in '", ops_[i],
+                     "', which has no fast kernel for these dtypes and shapes. Results are "
+                     "correct; replace the op if speed matters."));
   }
 }
 

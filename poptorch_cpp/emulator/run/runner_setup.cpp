@@ -63,7 +63,7 @@ void Runner::make_machine(int replica, int ipu) {
   for (const program::Stash& stash : program_.stashes) {
     if (stash.ipu == ipu) {
       machine.stashes.emplace_back(stash.type.bytes() * stash.depth,
-                                   str("what IPU ", ipu, " keeps for its backward stages"));
+                                   str("the stashes of IPU ", ipu));
     } else {
       machine.stashes.emplace_back();
     }

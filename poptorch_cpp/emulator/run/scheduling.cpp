@@ -68,7 +68,7 @@ void Runner::strike(Machine& machine, int worker) {
   }
   support::DeviceError error = support::error_of(*fault_, str("IPU ", fault_->ipu));
   error.add_frame(
-      str("IPU ", fault_->ipu, ", which had done ", machine.micro_batch, " micro-batches"));
+      str("IPU ", fault_->ipu, ", which had finished ", machine.micro_batch, " micro-batches"));
   throw error;
 }
 
@@ -119,7 +119,7 @@ void Runner::refuse_lonely(const Machine& machine) const {
   throw support::UserError(support::str(
       "[replicas] replica ", machine.replica, " waits at ",
       name_of(code_.collectives[step.index].kind), program::place_of(program_, step.op_id),
-      " for replicas of its group that do not come to it. All of them must take the "
+      " for replicas of its group that never reach it. All replicas of the group must take the "
       "same branch around it."));
 }
 

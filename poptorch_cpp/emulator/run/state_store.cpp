@@ -131,7 +131,7 @@ const StateStore::Slot& StateStore::find(const std::string& name) const {
     for (const Slot& slot : slots_) names.push_back(slot.state->slot.name.text());
     const std::string close = support::closest_name(name, names);
     throw support::UserError(str("[state] there is no state '", name, "'",
-                                 close.empty() ? "." : str(". Is it '", close, "'?")));
+                                 close.empty() ? "." : str(". Did you mean '", close, "'?")));
   }
   return slots_[it->second];
 }

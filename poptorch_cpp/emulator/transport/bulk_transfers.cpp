@@ -105,8 +105,8 @@ void BulkTransfers::match(const Tag& tag) {
     const Offer& from = offered->second.front();
     const Note& to = wanted->second.front();
     if (from.bytes != to.bytes) {
-      throw std::runtime_error(
-          support::str("it wants ", to.bytes, " bytes of what has ", from.bytes, " here"));
+      throw std::runtime_error(support::str("it requests ", to.bytes,
+                                            " bytes of a buffer that has ", from.bytes, " here"));
     }
     carry(from.number,
           wire_.send(const_cast<std::byte*>(from.data), from.bytes, lane_of(to.number)));

@@ -72,7 +72,7 @@ void FrameLink::close() {
   for (std::thread* thread : {&sender_, &receiver_}) {
     if (thread->joinable()) thread->join();
   }
-  end_with("this instance has left the others");
+  end_with("this instance has disconnected from the others");
   for (Frame& frame : in_) frame.transfer.reset();
   for (Frame& frame : out_) frame.transfer.reset();
   wire_.reset();
@@ -123,7 +123,7 @@ int64_t FrameLink::open_transfer(Open open) {
 bool FrameLink::withdraw(uint32_t program, bool is_last) {
   if (transfers_.withdraw(program)) return true;
   if (is_last || has_ended_) {
-    end_with("what a run that failed had lent has not come through");
+    end_with("a transfer of a failed run has not ended");
     transfers_.close();
     return true;
   }
@@ -242,7 +242,7 @@ void FrameLink::wait_for_frames() {
     try {
       frame.transfer->wait();
       if (is_closing_) return;
-      if (!take_head(frame, number)) return end_with("it has sent bytes that are no frame");
+      if (!take_head(frame, number)) return end_with("it has sent bytes that are not a frame");
       has_messages = head_at<FrameHead>(frame.bytes.get()).used > kGrain;
       std::lock_guard lock(posting_);
       empty_.pop_front();
@@ -279,7 +279,7 @@ bool FrameLink::take_head(const Frame& frame, uint32_t number) {
     std::lock_guard lock(sending_);
     owes_answer_ = true;
     if (has_free_frame()) start_frame();
-    end_with("it has left the others");
+    end_with("it has disconnected from the others");
   }
   return true;
 }
@@ -294,9 +294,9 @@ bool FrameLink::peek(Message& message, const std::string& sender) {
     }
     const auto head = head_at<MessageHead>(frame + at_);
     if (head.bytes > kMost || at_ + room_of(head.bytes) > used) {
-      throw support::UserError(support::str("[instances] what ", sender, " sent is no message (",
-                                            used - at_, " bytes, of length ", head.bytes,
-                                            "). Start all instances anew."));
+      throw support::UserError(
+          support::str("[instances] ", sender, " sent bytes that are not a message (", used - at_,
+                       " bytes, length ", head.bytes, "). Start all instances again."));
     }
     message = {head.tag, frame + at_ + kGrain, head.bytes};
     return true;

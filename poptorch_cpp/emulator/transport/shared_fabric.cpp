@@ -183,17 +183,17 @@ class SharedFabric final : public Fabric {
 // UserError unless it is empty or was laid out for as many instances.
 bool SharedFabric::is_new(int file, const std::string& name, bool has_path) const {
   struct stat about{};
-  if (fstat(file, &about) != 0) fail(name, "cannot be looked at", errno);
+  if (fstat(file, &about) != 0) fail(name, "cannot be examined", errno);
   const bool is_open = has_path && (about.st_mode & 077) != 0;
   if (!S_ISREG(about.st_mode) || about.st_uid != geteuid() || is_open) {
     throw UserError(str("[instances] the shared memory ", name,
-                        " is not a file of this user alone (mode 0600). Choose another place."));
+                        " is not private to this user (mode 0600). Choose another place."));
   }
   if (about.st_size == 0) {
     // Allocates the file's memory: touching a hole when the host lacks memory would end the
     // process.
     const int error = posix_fallocate(file, 0, file_bytes(instances_));
-    if (error != 0) fail(name, "has not the room that is needed", error);
+    if (error != 0) fail(name, "does not have the room that is needed", error);
     return true;
   }
   Head head;
@@ -201,8 +201,9 @@ bool SharedFabric::is_new(int file, const std::string& name, bool has_path) cons
       head.instances != static_cast<uint64_t>(instances_) ||
       about.st_size != file_bytes(instances_)) {
     throw UserError(str("[instances] the shared memory ", name, " was made for ",
-                        head.magic == kMagic ? head.instances : 0, " instances, this is one of ",
-                        instances_, ". Start all with the same numbers and the same version."));
+                        head.magic == kMagic ? head.instances : 0,
+                        " instances, but this process is one of ", instances_,
+                        ". Start all instances with the same numbers and the same version."));
   }
   return false;
 }
@@ -228,8 +229,8 @@ void SharedFabric::join(int file, const std::string& name, bool has_path) {
   if (lays_out) lay_out();
   Place& own = place(instance_);
   if (own.process != 0) {
-    throw UserError(str("[instances] ", this->name(instance_), " is at ", name,
-                        " already. Give each process a number of its own, each run a new place."));
+    throw UserError(str("[instances] ", this->name(instance_), " is already connected at ", name,
+                        ". Give each process a different number, and each run a new place."));
   }
   joined_ = getpid();
   own.started = start_time(joined_);
@@ -252,7 +253,7 @@ void SharedFabric::wait_for_all(double timeout) {
     if (timeout > 0 && now() - begin > timeout) {
       throw UserError(str("[instances] after ", timeout, " s instance ",
                           support::join(missing(), ", "), " of ", instances_,
-                          " has not come. See what it said last."));
+                          " has not joined. Look at its last output."));
     }
     nap(round, signal());
   }
@@ -287,7 +288,7 @@ bool SharedFabric::receive(int from, const Tag& tag, int64_t bytes, const Use& u
 std::string SharedFabric::end_of(int other) {
   Peer& peer = peers_[other];
   std::lock_guard lock(peer.sending);
-  if (place(other).has_left != 0) return "it has left the others";
+  if (place(other).has_left != 0) return "it has disconnected from the others";
   if (!peer.has_ended && now() >= peer.next_look) {
     peer.next_look = now() + kBetweenLooks;
     peer.has_ended = peer.process.has_ended();
@@ -309,7 +310,7 @@ struct LockedFile {
       if (errno != EINTR && errno != EWOULDBLOCK) fail(name, "cannot be locked", errno);
       if (timeout > 0 && now() - begin > timeout) {
         throw UserError(str("[instances] the shared memory ", name, " has been locked by another ",
-                            "instance for ", timeout, " s. See what that one does."));
+                            "instance for ", timeout, " s. Find out what that instance is doing."));
       }
       support::check_interrupt();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -333,7 +334,7 @@ void check_numbers(int instance, int instances) {
   if (instances >= 1 && instances <= kMostInstances && instance >= 0 && instance < instances)
     return;
   throw UserError(str("[instances] there is no instance ", instance, " of ", instances,
-                      " on a host; there may be ", kMostInstances, ", numbered from 0."));
+                      " on a host. There can be at most ", kMostInstances, ", numbered from 0."));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ void SharedPages::move_to_file(Range& range) {
   for (int64_t done = 0; done < range.bytes;) {
     const ssize_t written = pwrite(file, range.begin + done,
                                    static_cast<size_t>(range.bytes - done), range.offset + done);
-    if (written < 0 && errno != EINTR) fail("has not the room that is needed", errno);
+    if (written < 0 && errno != EINTR) fail("does not have the room that is needed", errno);
     done += std::max<ssize_t>(written, 0);
   }
   if (mmap(range.begin, static_cast<size_t>(range.bytes), PROT_READ | PROT_WRITE,
@@ -103,7 +103,8 @@ int64_t SharedPages::offset_of(const std::byte* data) const {
     const Range& range = *std::prev(behind);
     if (data < range.begin + range.bytes) return range.offset + (data - range.begin);
   }
-  throw support::InternalError("[instances] an operand is not in memory that others can read.");
+  throw support::InternalError(
+      "[instances] an operand is not in memory that other instances can read.");
 }
 
 void SharedPages::note(int instance, const Handle& handle, const std::string& name) {
@@ -140,9 +141,9 @@ const std::byte* SharedPages::at(int instance, int64_t offset, int64_t bytes) {
   const auto found = mappings_.find(instance);
   const int64_t most = found == mappings_.end() ? 0 : found->second.handle.bytes;
   if (offset < 0 || bytes < 0 || bytes > most || offset > most - bytes) {
-    throw support::UserError(str("[instances] instance ", instance, " names ", bytes, " bytes at ",
-                                 offset, " of the ", most,
-                                 " that it lends. Start all instances anew."));
+    throw support::UserError(str("[instances] instance ", instance, " refers to ", bytes,
+                                 " bytes at offset ", offset, " of the ", most,
+                                 " bytes that it shares. Start all instances again."));
   }
   Mapping& mapping = found->second;
   std::lock_guard lock(mutex_);

@@ -62,9 +62,9 @@ bool SharedRing::peek(Message& message, const std::string& sender) {
     const int64_t room = is_sane ? ring_room_of(header.bytes) : 0;
     if (!is_sane || header.bytes > most_bytes() || static_cast<uint64_t>(room) > there ||
         room > left(read)) {
-      throw support::UserError(
-          support::str("[instances] what ", sender, " wrote to the shared memory is no message (",
-                       there, " bytes, of length ", header.bytes, "). Start all instances anew."));
+      throw support::UserError(support::str(
+          "[instances] ", sender, " wrote bytes to the shared memory that are not a message (",
+          there, " bytes, length ", header.bytes, "). Start all instances again."));
     }
     message = {header.tag, at(read) + kHeader, header.bytes};
     return true;

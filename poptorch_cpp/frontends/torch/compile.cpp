@@ -39,8 +39,9 @@ at::Tensor empty_of(const ir::Type& type, const std::string& what) {
   try {
     return at::empty(type.shape, at::TensorOptions().dtype(torch_dtype(type.dtype)));
   } catch (const c10::Error&) {  // torch has no specific type for lack of memory
-    throw UserError(str("[memory] the host has not the memory that ", what, ", ", type,
-                        ", needs. Return less, or from fewer micro-batches (outputMode)."));
+    throw UserError(str(
+        "[memory] the host does not have the memory that ", what, ", ", type,
+        ", needs. Return fewer or smaller outputs, or those of fewer micro-batches (outputMode)."));
   }
 }
 
@@ -121,9 +122,8 @@ TorchExecutable::TorchExecutable(std::unique_ptr<session::Executable> executable
 void TorchExecutable::check_written(const std::vector<at::Tensor>& inputs) const {
   for (const size_t written : written_inputs_) {
     if (overlaps_itself(inputs[written])) {
-      throw UserError(str("[run] forward writes input ", written,
-                          ", in which several elements lie ",
-                          "in one place of memory. Pass a clone() of it."));
+      throw UserError(str("[run] forward writes input ", written, ", in which several elements ",
+                          "share memory. Pass a clone() of it."));
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (i == written || !inputs[i].is_alias_of(inputs[written])) continue;
@@ -250,7 +250,7 @@ at::Tensor TorchExecutable::fetch_state(const std::string& name) const {
 void TorchExecutable::exchange(const std::string& name, const std::vector<int>& owners,
                                std::byte* data) const {
   if (owners.empty()) return;
-  executable_->exchange(str("reading '", name, "', of which each process has a part,"), data,
+  executable_->exchange(str("reading '", name, "', which is divided among the processes,"), data,
                         slot(name).type.bytes(), owners);
 }
 
@@ -338,8 +338,8 @@ std::unique_ptr<TorchExecutable> compile_model(const TraceRequest& request, cons
   if (execution.whole_outputs > 0 && execution.input_group_size > 1) {
     throw support::UnsupportedError(
         str("[inputs] forward writes input ", traced.written_inputs[0],
-            " in place, but groups of replicas share the inputs (inputReplicaGrouping): there is "
-            "one result a replica. Work on a clone() of it."));
+            " in place, but groups of replicas share the inputs (inputReplicaGrouping), so that "
+            "each replica has a different result. Work on a clone() of it."));
   }
   traced.module->execution() = std::move(execution);
   auto made = std::make_unique<TorchExecutable>(

@@ -34,7 +34,7 @@ std::string layout_name(c10::Layout layout) {
   for (const auto& [known, name] : kNames) {
     if (known == layout) return str("torch.", name);
   }
-  return "of its own";
+  return "of an unknown kind";
 }
 
 bool belongs_to_transform(c10::DispatchKeySet keys) {
@@ -47,18 +47,18 @@ NotPlain by_keys(const at::Tensor& tensor) {
   const c10::DispatchKeySet keys = tensor.key_set();
   if (keys.has(DispatchKey::DeferredInit)) {  // the tracer's key
     return {"is a tensor of a model's forward, where it has no values",
-            "what the wrapper's call gives"};
+            "the result of the wrapper's call"};
   }
   if (keys.has(DispatchKey::NestedTensor)) {
     return {"is a nested tensor", "torch.nested.to_padded_tensor(...)"};
   }
   if (keys.has(DispatchKey::Python)) {
-    return {"is of a subclass with a dispatch of its own, as a FakeTensor is",
+    return {"is of a subclass that dispatches operators itself, such as a FakeTensor",
             "a plain torch.Tensor that holds the values"};
   }
   if (belongs_to_transform(keys)) {
     return {"belongs to a transform of torch.func, such as vmap or grad",
-            "what torch.func gives, once it is done"};
+            "the result of torch.func, after the transform has ended"};
   }
   if (keys.has(DispatchKey::Functionalize)) {
     return {"is a functional tensor", "a plain torch.Tensor that holds the values"};
@@ -81,7 +81,7 @@ NotPlain why_not_plain(const at::Tensor& tensor) {
     return {str("is a tensor of device ", tensor.device().str()), ".cpu()"};
   if (!tensor.has_storage() || !has_memory(tensor)) {
     return {str("has no memory for its ", tensor.numel(),
-                " elements: its storage was made smaller, or was taken away"),
+                " elements: its storage was made smaller or removed"),
             "a tensor that holds its values"};
   }
   return {};

@@ -34,7 +34,7 @@ void check_state(const session::Executable& executable, const std::vector<NamedT
     const auto found = given.find(slot.name.text());
     if (found == given.end()) {
       throw UserError(str("the executable was compiled for a model with '", slot.name,
-                          "', which this one has not. Wrap the model that was exported."));
+                          "', which this one does not have. Wrap the model that was exported."));
     }
     const NamedTensor& named = *found->second;
     const at::Tensor& tensor = named.host.defined() ? named.host : named.tensor;
@@ -79,7 +79,7 @@ void check_results(const session::Executable& executable, const TraceResult& tra
   }
   if (!fits) {
     throw UserError(
-        "what it says of the results is not what its program gives. Export the model anew.");
+        "its description of the results does not match its program. Export the model again.");
   }
 }
 

@@ -157,10 +157,10 @@ class Call {
 
   template <typename T>
   void* buffer(const Type& type, int i) const {
-    if (!call_.buffers) throw std::logic_error("elements are there in compute alone");
+    if (!call_.buffers) throw std::logic_error("elements are available only in compute");
     if (!holds<T>(type.dtype)) {
       throw std::invalid_argument(
-          "a tensor is read as elements of another type than it has (number " +
+          "a tensor is read as elements of a type that it does not have (number " +
           std::to_string(static_cast<int>(type.dtype)) + " of poptorch::custom::DType)");
     }
     return call_.buffers[i];
@@ -298,7 +298,7 @@ class Register {
       } catch (const std::exception& failure) {
         std::snprintf(error, size, "%s", failure.what());
       } catch (...) {
-        std::snprintf(error, size, "it threw something that is no std::exception");
+        std::snprintf(error, size, "it threw something that is not a std::exception");
       }
       return 1;
     }

@@ -1,1 +1,1 @@
-"""What PopXL programs see of PopART's inside."""
+"""The PopART internals that PopXL programs use."""

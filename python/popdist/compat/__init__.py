@@ -1,4 +1,4 @@
-"""Stand-ins of horovod.torch and mpi4py: just what programs call, over the instances of popdist.
+"""Stand-ins of horovod.torch and mpi4py with the functions that programs call, over popdist.
 
 They are in `stand_ins`, a folder that poprun puts at the end of the search path.
 """
@@ -27,10 +27,10 @@ OFFERED = {
 
 
 def variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """What puts the stand-ins at the end of the search path of Python programs.
+    """Returns the variables that put the stand-ins at the end of Python's search path.
 
-    PYTHONPATH would put them before what is installed: so it names a start-up file instead, which
-    takes itself out of the way.
+    PYTHONPATH would put them before installed packages. It therefore names the folder of a start-up
+    file, which then removes this folder from the search path.
     """
     startup, stand_ins = (str(Path(__file__).parent / name) for name in ("startup", "stand_ins"))
     paths = [path for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -41,8 +41,8 @@ def variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse(module: str, name: str) -> NoReturn:
-    """Raises AttributeError for what a stand-in does not have."""
+    """Raises AttributeError for a name that a stand-in does not have."""
     raise AttributeError(
-        f"{module}.{name} is not offered: this {module} is a stand-in of popdist's, which has "
+        f"{module}.{name} is not offered: this {module} is popdist's stand-in, which has "
         f"{', '.join(OFFERED[module])}. Install {module.partition('.')[0]} for the others."
     )

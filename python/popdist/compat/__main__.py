@@ -1,4 +1,4 @@
-"""`python -m popdist.compat`: what the stand-ins offer."""
+"""`python -m popdist.compat`: lists the names that the stand-ins offer."""
 
 from popdist.compat import OFFERED
 

@@ -1,1 +1,1 @@
-"""poprun: options are a table, instances run under one supervisor."""
+"""poprun: a table defines the options, and one supervisor runs the instances."""

@@ -1,4 +1,4 @@
-"""The time of the supervisor."""
+"""The supervisor's clock."""
 
 import selectors
 import time
@@ -14,5 +14,5 @@ class Clock:
     def wait(
         self, selector: selectors.BaseSelector, seconds: float | None
     ) -> list[tuple[selectors.SelectorKey, int]]:
-        """Returns the files that are ready, or none after that many seconds (None: waits on)."""
+        """Returns the files that are ready, or none after that many seconds (None: no limit)."""
         return selector.select(seconds)

@@ -16,12 +16,12 @@ _SECTION = "poprun"
 
 
 class UsageError(Exception):
-    """The command line cannot be understood, or asks for what cannot be. Exit status 2."""
+    """The command line is invalid. Exit status 2."""
 
 
 @dataclass
 class Given:
-    """What was asked for: texts by option, the values of all options, and the program."""
+    """A parsed command line: texts by option, the values of all options, and the program."""
 
     texts: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = ()
@@ -35,9 +35,9 @@ class Given:
 
 
 def parse(words: Sequence[str]) -> Given:
-    """Options up to the first word that is none and no option's value; then the program.
+    """Parses options, and the program from the first word that is neither an option nor its value.
 
-    Options of --import-config come before those of the command line. Raises UsageError.
+    Options of the command line override those of --import-config. Raises UsageError.
     """
     given = Given()
     position = 0
@@ -69,7 +69,7 @@ def parse(words: Sequence[str]) -> Given:
 
 
 def _find(name: str) -> tuple[Option, int]:
-    """The option of a spelling, and how often a switch is counted for it."""
+    """Returns the option of a spelling, and how often the spelling counts a switch."""
     for option in TABLE:
         if name == f"--{option.name}":
             return option, 1
@@ -103,9 +103,12 @@ def _check(option: Option, text: str | None, where: str) -> Any:
 
 
 def read_file(path: str) -> dict[str, str]:
-    """The options of a configuration file, as texts. Raises UsageError; the file is only data."""
+    """Returns the options of a configuration file, as texts. Raises UsageError.
+
+    The file is data and is never executed.
+    """
     try:
-        # Names of files may be no text: they come back as they were.
+        # Names of files may be invalid UTF-8: surrogateescape preserves their bytes.
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             text = file.read()
         items = _json_items(text) if text.lstrip().startswith("{") else _ini_items(text)
@@ -146,7 +149,7 @@ def _ini_items(text: str) -> dict[str, Any]:
     except configparser.MissingSectionHeaderError:
         reader.read_string(f"[{_SECTION}]\n{text}")
     if reader.sections() != [_SECTION]:
-        raise ValueError(f"its sections are {reader.sections()}, but should be [{_SECTION}]")
+        raise ValueError(f"its sections are {reader.sections()}, but must be [{_SECTION}]")
     return dict(reader[_SECTION])
 
 
@@ -157,14 +160,17 @@ def _as_text(option: Option, value: Any, path: str) -> str:
         return str(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return shlex.join(value) if option.adds else ",".join(value)
-    raise UsageError(f"{path}: {option.name} takes a text, a number or yes or no: {value!r}.")
+    raise UsageError(f"{path}: {option.name} takes a text, a number, yes or no, but got {value!r}.")
 
 
 def write_file(path: str, texts: dict[str, str], *, overwrite: bool) -> None:
-    """Writes what --import-config reads. Raises UsageError where there is a file already, or the
-    texts do not fit into its kind."""
+    """Writes a file for --import-config.
+
+    Raises:
+        UsageError: The file exists, or its format cannot hold the texts.
+    """
     options = [(BY_KEY[key], text) for key, text in texts.items() if BY_KEY[key].in_files]
-    # Between words blanks mean nothing.
+    # Blanks around words have no meaning.
     kept = {option.name: text.strip() if option.adds else text for option, text in options}
     if path.endswith(".ini"):
         written = _as_ini(kept, path)
@@ -177,7 +183,7 @@ def write_file(path: str, texts: dict[str, str], *, overwrite: bool) -> None:
             opened.write(written)
     except FileExistsError:
         raise UsageError(
-            f"--export-config {path}: there is such a file. Add --overwrite-config yes, or choose "
+            f"--export-config {path}: the file exists. Add --overwrite-config yes, or choose "
             "another name."
         ) from None
     except OSError as error:
@@ -194,6 +200,6 @@ def _as_ini(texts: dict[str, str], path: str) -> str:
         if found.get(name) != text:
             raise UsageError(
                 f"--export-config {path}: an INI file cannot hold --{name} {text!r}, which has "
-                "line breaks, or blanks at an end. Write a .json file."
+                "line breaks, or blanks at its start or end. Write a .json file."
             )
     return written

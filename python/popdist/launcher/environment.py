@@ -11,15 +11,17 @@ from popdist import compat, instance as names
 from popdist.launcher.command_line import Given, UsageError
 from popdist.launcher.plan import Placed, Plan, is_here
 
-# Of words for mpirun, those without effect here: how many words follow each.
+# Words for mpirun that have no effect here, with the number of words that follow each.
 _ACCEPTED = {"--tag-output": 0, "--allow-run-as-root": 0, "--bind-to": 1, "--mca": 2,
              "-mca": 2, "--map-by": 1, "--oversubscribe": 0}  # fmt: skip
-_LARGEST_POOL = 64  # IPUs of the pool that there is without being asked for
+_LARGEST_POOL = 64  # IPUs of the default pool
 
 
 def mpi_words(given: Given) -> tuple[dict[str, str | None], Path | None]:
-    """Variables that words for mpirun set (None: passed on as they are), and the folder that
-    output is written to. Raises UsageError for other words."""
+    """Returns the variables that words for mpirun set, and the folder for output.
+
+    A variable with None is passed on as it is. Raises UsageError for other words.
+    """
     variables: dict[str, str | None] = {}
     folder = None
     for option in ("mpi_global_args", "mpi_local_args"):
@@ -30,15 +32,15 @@ def mpi_words(given: Given) -> tuple[dict[str, str | None], Path | None]:
             if follow is None or len(words) < follow:
                 raise UsageError(
                     f"--{option.replace('_', '-')} has {word!r}, which is "
-                    f"{'unknown' if follow is None else f'followed by {follow} word(s)'}. It takes "
-                    f"-x NAME[=value], --output-filename folder, {', '.join(_ACCEPTED)}."
+                    f"{'unknown' if follow is None else f'not followed by {follow} word(s)'}. It "
+                    f"takes -x NAME[=value], --output-filename folder, {', '.join(_ACCEPTED)}."
                 )
             values, words = words[:follow], words[follow:]
             if word == "-x":
                 name, equals, value = values[0].partition("=")
                 if not name:
                     raise UsageError(
-                        f"--{option.replace('_', '-')} has -x {values[0]!r}, which names no "
+                        f"--{option.replace('_', '-')} has -x {values[0]!r}, which does not name a "
                         "variable. It takes -x NAME or -x NAME=value."
                     )
                 variables[name] = value if equals else None
@@ -50,7 +52,11 @@ def mpi_words(given: Given) -> tuple[dict[str, str | None], Path | None]:
 class Environments:
     """Makes the environments of a plan's instances.
 
-    folder: private to this launch; where instances of one host meet.
+    Args:
+        given: The command line.
+        plan: The instances and their hosts.
+        folder: A folder private to this launch, in which instances of one host meet.
+        base: The launcher's environment.
     """
 
     def __init__(self, given: Given, plan: Plan, folder: Path, base: Mapping[str, str]) -> None:
@@ -58,12 +64,12 @@ class Environments:
         self._set, _ = mpi_words(given)
         self._is_local = all(is_here(host) for host in plan.hosts)
         self._master = "127.0.0.1" if self._is_local else _address(plan.hosts[0], given)
-        self._reserved = reserved_ports(2)  # as long as the launcher runs
+        self._reserved = reserved_ports(2)  # held while the launcher runs
         self._ports = [each.getsockname()[1] for each in self._reserved]
         self._cores = len(os.sched_getaffinity(0))
 
     def of(self, placed: Placed, attempt: int) -> dict[str, str]:
-        """Everything that an instance finds. attempt: how often the program was started before."""
+        """Returns an instance's complete environment. attempt: the number of earlier starts."""
         found = {**self._base, **self._own(placed, attempt)}
         for name, value in self._set.items():
             if value is not None:
@@ -71,7 +77,7 @@ class Environments:
         return found
 
     def passed_on(self, placed: Placed, attempt: int) -> dict[str, str]:
-        """What an instance of another host gets beyond its own environment."""
+        """Returns the variables that are added to the environment of another host."""
         own = self._own(placed, attempt)
         for name in ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV"):
             if name in self._base:
@@ -92,7 +98,7 @@ class Environments:
             "MASTER_ADDR": self._master,
             "MASTER_PORT": str(self._ports[0]),
             "POPLAR_TARGET_OPTIONS": self._target_options(placed),
-            # What was said before an end is seen.
+            # Output that an instance writes just before it ends is not lost in a buffer.
             "PYTHONUNBUFFERED": base.get("PYTHONUNBUFFERED", "1"),
             "OMP_NUM_THREADS": base.get("OMP_NUM_THREADS", threads),
             "POPTORCH_NUM_THREADS": base.get("POPTORCH_NUM_THREADS", threads),
@@ -130,17 +136,17 @@ class Environments:
             own = json.loads(given) if given else {}
             return json.dumps({**options, **own})
         except (ValueError, TypeError):
-            raise UsageError(f"POPLAR_TARGET_OPTIONS is no JSON object: {given!r}.") from None
+            raise UsageError(f"POPLAR_TARGET_OPTIONS is not a JSON object: {given!r}.") from None
 
     def _pool(self, instance: names.Instance) -> dict[str, str]:
-        """A pool that has a device for every instance of the host, that of the partition."""
+        """Returns the partition's pool, which has a device for every instance of the host."""
         partition = self._given.vipu_partition
         each = 1 << max(instance.local_replicas * instance.ipus_per_replica - 1, 0).bit_length()
         needed = 1 << max(each * instance.local_count - 1, 0).bit_length()
         if "POPTORCH_IPU_POOL" in self._base or (needed <= _LARGEST_POOL and not partition):
             return {}
         kept = "".join(c if c.isalnum() or c in "-_" else "_" for c in partition or "")
-        # Behind the names of the pool's own folders, "ipus/ipu2".
+        # The pool appends its own folder names to it, "ipus/ipu2".
         folder = names.runtime_folder() / f"partition-{kept}" if partition else ""
         return {"POPTORCH_IPU_POOL": f"{max(needed, _LARGEST_POOL)}:2:{folder}"}
 
@@ -159,7 +165,7 @@ class Environments:
 
 
 def _address(host: str, given: Given) -> str:
-    """Of the first of several hosts, where the others find it."""
+    """Returns the address at which other hosts reach the first one."""
     if not given.host_subnet:
         return socket.gethostname() if is_here(host) else host.rpartition("@")[2]
     from popdist.addresses import addresses_of, in_subnet
@@ -171,9 +177,9 @@ def _address(host: str, given: Given) -> str:
 
 
 def reserved_ports(count: int) -> list[socket.socket]:
-    """Returns sockets with a port each, which nobody else is given while they are open.
+    """Returns sockets that reserve one port each: the kernel gives it to nobody else meanwhile.
 
-    They do not listen. A program that sets SO_REUSEADDR, as torch.distributed does, can.
+    They do not listen. A program that sets SO_REUSEADDR, like torch.distributed, can listen there.
     """
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -183,7 +189,7 @@ def reserved_ports(count: int) -> list[socket.socket]:
 
 
 def program_words(program: tuple[str, ...], python: str) -> tuple[str, ...]:
-    """A script of Python that is no program by itself is given to Python."""
+    """Returns the words to execute: Python comes before a Python script that is not executable."""
     first = program[0]
     if first.endswith(".py") and os.path.isfile(first) and not os.access(first, os.X_OK):
         return (python, *program)
@@ -191,5 +197,5 @@ def program_words(program: tuple[str, ...], python: str) -> tuple[str, ...]:
 
 
 def shown(words: tuple[str, ...]) -> str:
-    """For the log."""
+    """Returns the words as text for the log."""
     return shlex.join(words)

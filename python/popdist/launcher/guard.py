@@ -1,6 +1,7 @@
-"""A process that outlives the launcher by a moment, and kills what that one leaves behind.
+"""A process that outlives the launcher by a moment, and kills the processes that it leaves.
 
-The launcher tells it of process groups through a pipe; its end is the launcher's, however it comes.
+The launcher sends it process groups through a pipe. The pipe closes when the launcher ends, for
+whatever reason.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ from pathlib import Path
 
 
 class Guard:
-    """To be made before there are threads: it forks. folder: is removed at the end."""
+    """Forks, so construct it before any thread starts. It removes `folder` at the end."""
 
     def __init__(self, folder: Path) -> None:
         reader, self._writer = os.pipe()
@@ -25,26 +26,26 @@ class Guard:
         os.close(reader)
 
     def watch(self, group: int) -> None:
-        """From here on, the group ends with the launcher."""
+        """Makes a process group end with the launcher."""
         os.write(self._writer, f"+{group}\n".encode())
 
     def forget(self, group: int) -> None:
-        """The group has ended: its number may be another's."""
+        """Removes a group that has ended: the kernel may reuse its number."""
         os.write(self._writer, f"-{group}\n".encode())
 
     def close(self) -> None:
-        """Kills the groups that are left, and waits for that."""
+        """Kills the remaining groups, and waits until they are killed."""
         os.close(self._writer)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._process, 0)
 
 
 def _watch(reader: int, folder: Path) -> None:
-    os.setsid()  # a terminal's Ctrl-C is for others
+    os.setsid()  # the terminal's Ctrl-C does not reach this process
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     quiet = os.open(os.devnull, os.O_RDWR)
-    for standard in range(3):  # whoever reads the launcher's output waits for its end
+    for standard in range(3):  # readers of the launcher's output wait until it is closed
         os.dup2(quiet, standard)
     os.closerange(3, reader)
     os.closerange(reader + 1, 1024)

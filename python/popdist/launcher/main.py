@@ -1,4 +1,4 @@
-"""poprun: starts the instances of a program, and ends as they do."""
+"""poprun: starts the instances of a program, and returns their exit status."""
 
 import contextlib
 import json
@@ -26,8 +26,11 @@ _MOST_NAMED = 4  # instances in a sentence
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The exit status: 0 if that of every instance is, else that of the first that failed; 2 for
-    a command line that cannot be."""
+    """Returns the exit status.
+
+    It is 0 if every instance ended with 0, else that of the first that failed. It is 2 for an
+    invalid command line.
+    """
     _open_standard_files()
     try:
         given = parse(sys.argv[1:] if words is None else words)
@@ -47,12 +50,12 @@ def main(words: Sequence[str] | None = None) -> int:
     except OutputError as error:
         say("E", f"{error}.")
         return 1
-    except KeyboardInterrupt:  # while nothing runs, as when the last words are written
+    except KeyboardInterrupt:  # while no instance runs, for example during the last messages
         return 128 + signal.SIGINT
 
 
 def _open_standard_files() -> None:
-    """Of those that we were started without: others would get their numbers."""
+    """Opens missing standard files: otherwise other files would get their numbers."""
     for file in range(3):
         try:
             os.fstat(file)
@@ -68,8 +71,8 @@ def _print(text: str) -> None:
 
 
 def say(level: str, text: str) -> None:
-    """A line of the launcher's own. level: I, D, W or E."""
-    with contextlib.suppress(OSError):  # there is nobody to tell
+    """Writes a line of the launcher's log. level: I, D, W or E."""
+    with contextlib.suppress(OSError):  # stderr has no reader
         write_all(2, _line(level, text))
 
 
@@ -155,17 +158,17 @@ def _commands(given: Given, plan: Plan, environments: Environments, attempt: int
 
 
 def _tell_failure(outcome: Outcome) -> None:
-    """The first cause is the last thing that is read."""
+    """Reports the first failure, at the end of the output."""
     failed = outcome.failed
     assert failed is not None
     said = b"".join(stream.last_lines() for stream in failed.streams)
     ended = f"instance {failed.index} on {failed.host} failed first: {failed.how()}"
-    if outcome.before:  # somebody may have waited for one of these
+    if outcome.before:  # the failed instance may have waited for one of these
         named = [f"instance {each.index} on {each.host}" for each in outcome.before]
         more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
         ended += f"; {', '.join(named[:_MOST_NAMED])}{more} had ended with status 0"
     if said:
-        say("E", f"{ended}. It said last:")
+        say("E", f"{ended}. Its last output:")
         with contextlib.suppress(OSError):
             write_all(2, said)
     say("E", f"{ended}. The others were ended.")

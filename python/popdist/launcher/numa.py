@@ -8,7 +8,7 @@ _NODES = Path("/sys/devices/system/node")
 
 
 def nodes(folder: Path = _NODES) -> list[frozenset[int]]:
-    """The processors of each node that this process may use, in the order of the nodes."""
+    """Returns the processors of each node that this process may use, in the order of the nodes."""
     allowed = os.sched_getaffinity(0)
     numbered = []
     for node in folder.glob("node*"):
@@ -20,7 +20,7 @@ def nodes(folder: Path = _NODES) -> list[frozenset[int]]:
 
 
 def cpu_list(text: str) -> set[int]:
-    """The kernel's lists: `0-3,8`."""
+    """Parses the kernel's lists, such as `0-3,8`."""
     found: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")

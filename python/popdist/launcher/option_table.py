@@ -1,5 +1,5 @@
-"""The options of poprun: one table, from which parsing, help, configuration files and the page of
-the documentation follow."""
+"""The options of poprun: one table that drives parsing, help, configuration files and the
+documentation's page."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,17 @@ EFFECT, ACCOUNT, ACCEPTED = "effect", "account", "accepted"
 class Option:
     """A row.
 
-    name: without dashes; short: the one-letter spelling. parse: makes the value of a text, and
-    raises ValueError that says what was expected; None for a switch without value. default: None:
-    not given. does: whether it has an effect, enters the account, or is only accepted.
-    adds: given again, it adds to the former.
+    Attributes:
+        name: The name without dashes.
+        parse: Converts a text into the value. Raises ValueError that names the expected value.
+            None for a switch without value.
+        default: The value if the option is not given; None: not given.
+        shows: The value's placeholder in help.
+        doc: The text in help.
+        does: Whether it has an effect, enters the cost model, or is only accepted.
+        short: The one-letter spelling.
+        adds: Whether a repeated option adds to its former value.
+        in_files: Whether configuration files may have it.
     """
 
     name: str
@@ -32,12 +39,12 @@ class Option:
 
     @property
     def key(self) -> str:
-        """Its name as an attribute."""
+        """The name as an attribute."""
         return self.name.replace("-", "_")
 
     @property
     def spelling(self) -> str:
-        """For help and documentation."""
+        """The spelling for help and documentation."""
         short = f"-{self.short}, " if self.short else ""
         return f"{short}--{self.name}{f' {self.shows}' if self.shows else ''}"
 
@@ -46,29 +53,33 @@ _count, _flag, _text, _words = values.count, values.flag, values.text, values.wo
 
 TABLE = (
     Option("num-replicas", _count(1), None, "R",
-           "Replicas over all instances, a multiple of these; as many as these if left out."),
+           "Replicas over all instances, a multiple of --num-instances; one an instance if left "
+           "out."),
     Option("num-instances", _count(1), 1, "N", "Processes of the program."),
     Option("ipus-per-replica", _count(1), 1, "n", "IPUs of a replica.", ACCOUNT),
     Option("host", values.hosts, None, "h0,h1|h[0-2,4]",
-           "Hosts, which get equal blocks of instances in this order; others than this one by ssh.",
+           "Hosts, which get equal blocks of instances in this order; remote ones are started by "
+           "ssh.",
            short="H"),
-    Option("host-file", _text, None, "file", "A file with a host a line, in place of --host."),
+    Option("host-file", _text, None, "file",
+           "A file with one host a line, instead of --host."),
     Option("host-subnet", values.subnet, None, "a.b.c.d/n",
-           "The network that instances of several hosts talk over; ignored without hosts."),
+           "The network for traffic between hosts; ignored without hosts."),
     Option("only-output-from-instance", _count(0), None, "i",
-           "Hides what the other instances write. What a failing one said last is told even so."),
+           "Hide the output of the other instances. The last output of a failing one is still "
+           "shown."),
     Option("print-topology", _flag, False, "yes|no",
            "Print a table of hosts, ILDs, instances and replicas."),
     Option("executable-cache-path", _text, None, "folder",
-           "Folder of compiled programs, for all instances."),
+           "Folder for compiled programs, shared by all instances."),
     Option("offline-mode", _flag, False, "yes|no",
            "Run without devices: models are compiled only, and attaching is refused."),
     Option("numa-aware", _flag, False, "yes|no",
            "Bind the instances of a host to its NUMA nodes in turn."),
     Option("mpi-global-args", _words, (), "words",
-           "Words for mpirun: --output-filename <folder> also writes a file an instance and "
-           "stream; --tag-output, --allow-run-as-root, --bind-to <what>, --mca <key> <value> are "
-           "accepted.",
+           "Words for mpirun: --output-filename <folder> also writes one file for each instance "
+           "and stream; --tag-output, --allow-run-as-root, --bind-to <what>, --mca <key> <value> "
+           "are accepted.",
            adds=True),
     Option("mpi-local-args", _words, (), "words",
            "-x NAME=value sets a variable in each instance; -x NAME passes it on.", adds=True),
@@ -87,9 +98,9 @@ TABLE = (
     Option("remove-partition", _flag, True, "yes|no", "Nothing to do.", ACCEPTED),
     Option("sync-type", _text, None, "name", "Recorded.", ACCEPTED),
     Option("max-restarts", _count(0), 0, "n",
-           "Start all instances again when one fails, so often at most."),
+           "Start all instances again when one fails, at most n times."),
     Option("compat", _flag, True, "yes|no",
-           "Offer stand-ins of horovod.torch and mpi4py, behind installed ones."),
+           "Offer stand-ins of horovod.torch and mpi4py; installed packages take precedence."),
     Option("allow-run-as-root", _flag, False, "yes|no", "Nothing to do.", ACCEPTED),
     Option("import-config", _text, None, "file",
            "Take options from a file (JSON or INI); the command line wins.", in_files=False),
@@ -98,7 +109,7 @@ TABLE = (
            in_files=False),
     Option("overwrite-config", _flag, False, "yes|no", "Replace the file of --export-config.",
            in_files=False),
-    Option("verbose", None, 0, "", "Say what is done; -vv or --vv: in detail.", short="v",
+    Option("verbose", None, 0, "", "Log the main steps; -vv or --vv: in detail.", short="v",
            in_files=False),
     Option("vv", None, 0, "", "Twice --verbose.", in_files=False),
     Option("help", None, 0, "", "Print this.", in_files=False),
@@ -111,7 +122,7 @@ BY_KEY = {option.key: option for option in TABLE}
 
 
 def as_markdown() -> str:
-    """The table for the documentation."""
+    """Returns the table for the documentation."""
     rows = [
         f"| `{option.spelling.replace('|', chr(92) + '|')}` | {_shown(option)} | {option.does} | "
         f"{option.doc} |"
@@ -121,7 +132,7 @@ def as_markdown() -> str:
 
 
 def as_help() -> str:
-    """The table for the terminal."""
+    """Returns the table for the terminal."""
     lines = ["usage: poprun [options] program [program arguments]", ""]
     for option in TABLE:
         default = _shown(option)

@@ -1,29 +1,28 @@
-"""What instances write: whole lines, tagged, each of one instance and stream."""
+"""The output of instances, as whole tagged lines, each from one instance and stream."""
 
 from collections import deque
 from pathlib import Path
 
 from popdist.launcher.sink import OutputError, Sink, write_all
 
-_LONGEST = 1 << 20  # bytes of a line; what is longer is cut into several
-_REMEMBERED = 20  # lines of a stream
+_LONGEST = 1 << 20  # bytes of a line; longer ones are cut
+_REMEMBERED = 20  # last lines of a stream that are kept
 
 
 class Lines:
     """Cuts a stream into finished lines.
 
-    A progress bar writes its line again and again behind a carriage return: the line is what is
-    there when it is finished.
+    A progress bar rewrites its line after each carriage return: only the last text is kept.
     """
 
     def __init__(self) -> None:
         self._open = b""
 
     def add(self, data: bytes) -> list[bytes]:
-        """The lines that the data finish, without their ends."""
+        """Returns the lines that the data complete, without line ends."""
         *lines, self._open = (self._open + data).split(b"\n")
         found = [_last_written(line) for line in lines]
-        if b"\r" in self._open:  # what is written over is not kept
+        if b"\r" in self._open:  # overwritten text is not kept
             self._open = _last_written(self._open, open_line=True)
         while len(self._open) > _LONGEST:
             found.append(self._open[:_LONGEST])
@@ -31,13 +30,13 @@ class Lines:
         return found
 
     def end(self) -> list[bytes]:
-        """The last line, which nothing finished."""
+        """Returns the last line, which has no line end."""
         rest, self._open = _last_written(self._open), b""
         return [rest] if rest else []
 
 
 def _last_written(line: bytes, *, open_line: bool = False) -> bytes:
-    """What stands behind the carriage returns; of an open line, with the last of these."""
+    """Returns the text after the last carriage return; an open line keeps a final one."""
     parts = line.split(b"\r")
     written = next((part for part in reversed(parts) if part), b"")
     return written + b"\r" if open_line and not parts[-1] and written else written
@@ -46,8 +45,14 @@ def _last_written(line: bytes, *, open_line: bool = False) -> bytes:
 class Stream:
     """stdout or stderr of an instance.
 
-    out: where its lines go, or None. folder: where a file of its own is written, or None. Raises
-    OutputError where that cannot be.
+    Args:
+        index: The instance's number.
+        name: "stdout" or "stderr".
+        out: Where its lines go, or None.
+        folder: The folder for a separate file, or None.
+
+    Raises:
+        OutputError: The file cannot be written.
     """
 
     def __init__(self, index: int, name: str, out: Sink | None, folder: Path | None) -> None:
@@ -65,7 +70,7 @@ class Stream:
                 raise self._cannot_write(error) from None
 
     def take(self, data: bytes) -> None:
-        """Passes on what has been written. Raises OutputError."""
+        """Passes on the instance's output. Raises OutputError."""
         if self._file is not None:
             try:
                 write_all(self._file.fileno(), data)
@@ -76,7 +81,7 @@ class Stream:
         self._pass_on(self._lines.add(data))
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """Passes on the last line and closes the file: no more output comes."""
         if self._file is not None:
             self._file.close()
         self._pass_on(self._lines.end())
@@ -90,5 +95,5 @@ class Stream:
         return OutputError(f"{self._path} of --output-filename cannot be written: {error.strerror}")
 
     def last_lines(self) -> bytes:
-        """What was written last, tagged."""
+        """Returns the last lines, tagged."""
         return b"".join(self._tag + line + b"\n" for line in self._last)

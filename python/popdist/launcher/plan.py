@@ -1,4 +1,4 @@
-"""What is started where: the instances of a command line, checked, and their table."""
+"""The placement of instances on hosts, with checks of the command line, and its table."""
 
 import functools
 import socket
@@ -24,7 +24,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Plan:
-    """All instances, in order. ipus_per_ild: IPUs of a domain."""
+    """All instances, in order. ipus_per_ild: the number of IPUs in a domain of IPU-Links."""
 
     instances: tuple[Placed, ...]
     ilds: int
@@ -42,8 +42,8 @@ def make_plan(given: Given) -> Plan:
     replicas = count if given.num_replicas is None else given.num_replicas
     if replicas % count:
         raise UsageError(
-            f"--num-replicas {replicas} is no multiple of --num-instances {count}. Every instance "
-            "has as many replicas."
+            f"--num-replicas {replicas} is not a multiple of --num-instances {count}. Every "
+            "instance must have equally many replicas."
         )
     shown = given.only_output_from_instance
     if shown is not None and shown >= count:
@@ -54,16 +54,16 @@ def make_plan(given: Given) -> Plan:
     names = _hosts(given)
     if count % len(names):
         raise UsageError(
-            f"--num-instances {count} is no multiple of the {len(names)} hosts ({','.join(names)})."
-            " Every host has as many instances."
+            f"--num-instances {count} is not a multiple of the {len(names)} hosts "
+            f"({','.join(names)}). Every host must have equally many instances."
         )
     ipus = replicas * given.ipus_per_replica
     ilds = given.num_ilds or -(-ipus // IPUS_PER_ILD)
     if count % ilds or ilds * IPUS_PER_ILD < ipus:
         raise UsageError(
             f"{ipus} IPUs ({replicas} replicas of {given.ipus_per_replica}) in {ilds} ILDs of at "
-            f"most {IPUS_PER_ILD} cannot be split over --num-instances {count}: every ILD needs as "
-            "many instances, of its own. Change --num-instances or --num-ilds."
+            f"most {IPUS_PER_ILD} cannot be split over --num-instances {count}: every ILD needs "
+            "equally many separate instances. Change --num-instances or --num-ilds."
         )
     each, local = replicas // count, count // len(names)
     placed = [
@@ -83,7 +83,7 @@ def _hosts(given: Given) -> tuple[str, ...]:
     names: tuple[str, ...] = given.host or (LOCAL,)
     if given.host_file is not None:
         try:
-            # What is no text is no name of a host either.
+            # Invalid UTF-8 is not the name of a host either: values.hosts refuses it.
             with open(given.host_file, encoding="utf-8", errors="surrogateescape") as file:
                 lines = [line.partition("#")[0].split() for line in file]
             names = values.hosts(",".join(line[0] for line in lines if line))
@@ -100,7 +100,7 @@ def _hosts(given: Given) -> tuple[str, ...]:
 
 
 def is_here(host: str) -> bool:
-    """Whether a name or an address means this machine."""
+    """Returns whether a name or an address means this machine."""
     return host in _own_names()
 
 
@@ -111,7 +111,7 @@ def _own_names() -> frozenset[str]:
 
 
 def topology(plan: Plan) -> str:
-    """The table of --print-topology."""
+    """Returns the table of --print-topology."""
     replicas = [p for p in plan.instances for _ in range(p.instance.local_replicas)]
     rows = [
         ("hosts", _runs([p.host for p in replicas])),
@@ -119,7 +119,7 @@ def topology(plan: Plan) -> str:
         ("instances", _runs([p.instance.index for p in replicas])),
         ("replicas", _runs(list(range(len(replicas))))),
     ]
-    # Of a replica's column, so that every text has a blank on either side.
+    # The width of a replica's column, such that every text has a blank on either side.
     width = max(-(-(len(text) + 2 - (n - 1)) // n) for _, cells in rows for text, n in cells)
     inner = len(replicas) * (width + 1) - 1
     label = max(len(name) for name, _ in rows)
@@ -134,7 +134,7 @@ def topology(plan: Plan) -> str:
 
 
 def _runs(items: list) -> list[tuple[str, int]]:
-    """Each item with how often it stands in a row."""
+    """Returns each run of equal items, as the item and the length."""
     found: list[tuple[str, int]] = []
     for item in map(str, items):
         if found and found[-1][0] == item:

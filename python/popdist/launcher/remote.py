@@ -1,7 +1,7 @@
 """An instance on another host: `ssh <host> python -m popdist.launcher.remote`.
 
-Its description comes as a line of JSON on stdin, which then stays open as long as the launcher
-lives: its end is the instance's.
+Its description comes as a line of JSON on stdin. stdin then stays open as long as the launcher
+lives; the instance ends when it closes.
 """
 
 import json
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 
 def command(host: str, python: str) -> tuple[str, ...]:
-    """What starts an instance there."""
+    """Returns the command that starts an instance on another host."""
     far = shlex.join([python, "-m", "popdist.launcher.remote"])
     path = os.environ.get("PYTHONPATH")
     if path:  # so that this package is found
@@ -24,13 +24,13 @@ def command(host: str, python: str) -> tuple[str, ...]:
 
 
 def description(words: Sequence[str], environment: dict[str, str]) -> bytes:
-    """What is sent there."""
+    """Returns the description that is sent there."""
     said = {"words": list(words), "environment": environment, "folder": os.getcwd()}
     return json.dumps(said).encode() + b"\n"
 
 
 def main() -> int:
-    """Runs an instance; the exit status is its own, or 128 and a signal's number."""
+    """Runs an instance. Returns its exit status, or 128 plus a signal's number."""
     said = json.loads(_line(0))
     environment = {**os.environ, **said["environment"]}
     try:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _line(file: int) -> bytes:
-    """The first line, and no byte behind it."""
+    """Reads the first line, and no byte after it."""
     found = b""
     while not found.endswith(b"\n"):
         byte = os.read(file, 1)

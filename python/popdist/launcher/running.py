@@ -1,4 +1,4 @@
-"""Processes of instances: how they are started, and how they end."""
+"""Processes of instances: their start and their end."""
 
 import contextlib
 import errno
@@ -14,9 +14,16 @@ from popdist.launcher.output import Stream
 
 @dataclass(frozen=True)
 class Command:
-    """How an instance is started. cpus: those it is bound to, or None. sends: goes to its stdin,
-    which then stays open as long as it may run. note: where others find its process, and
-    how that ended."""
+    """How an instance is started.
+
+    Attributes:
+        words: The program and its arguments.
+        environment: Its environment.
+        host: The name of its host.
+        cpus: The processors to which it is bound, or None.
+        sends: The bytes for its stdin, which then stays open as long as it may run.
+        note: The file in which others find its process, and how that ended.
+    """
 
     words: tuple[str, ...]
     environment: dict[str, str]
@@ -27,7 +34,7 @@ class Command:
 
 
 class StartError(Exception):
-    """The program cannot be started. Exit status 126 or 127, as of a shell."""
+    """The program cannot be started. Exit status 126 or 127, as in a shell."""
 
     def __init__(self, text: str, status: int) -> None:
         super().__init__(text)
@@ -36,8 +43,13 @@ class StartError(Exception):
 
 @dataclass
 class Running:
-    """An instance. pidfd: becomes readable when it ends; -1 where the kernel has none, and its end
-    is looked for now and then. status: as a shell has it, or None while it runs."""
+    """An instance.
+
+    Attributes:
+        pidfd: Becomes readable when the instance ends; -1 if the kernel has none, and the
+            supervisor polls.
+        status: Its exit status as in a shell, or None while it runs.
+    """
 
     index: int
     host: str
@@ -48,22 +60,22 @@ class Running:
     status: int | None = None
 
     def how(self) -> str:
-        """How it ended."""
+        """Returns how it ended, as text."""
         code = self.process.returncode
         return f"it ended with status {code}" if code >= 0 else f"it ended by signal {-code}"
 
     def has_ended(self) -> bool:
-        """Whether it has, while it is kept as a zombie."""
+        """Returns whether it has ended; keeps it as a zombie."""
         found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         return found is not None
 
     def signal(self, number: int) -> None:
-        """To it and what it has started."""
+        """Sends a signal to it and to the processes that it has started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, number)
 
     def tell(self) -> None:
-        """Notes what became of it. Readers find all of it or nothing."""
+        """Writes its process, and how it ended, into the note, atomically."""
         if self.note is None:
             return
         with contextlib.suppress(OSError):
@@ -74,7 +86,7 @@ class Running:
 
 
 def started(index: int, command: Command, streams: list[Stream]) -> Running:
-    """Raises StartError."""
+    """Starts an instance and returns it. Raises StartError."""
     pipe = subprocess.PIPE
     own = None if index == 0 and command.sends is None and _may_read() else subprocess.DEVNULL
     try:
@@ -104,8 +116,8 @@ def _start_error(index: int, command: Command, error: OSError) -> StartError:
     advice = "Name a program that can be run."
     if command.sends is not None:
         advice = (
-            f"It reaches host {command.host}: install it, or start the program there and here by "
-            "torchrun or mpirun, as python -m popdist program."
+            f"It reaches host {command.host}: install it, or start python -m popdist <program> on "
+            "both hosts with torchrun or mpirun."
         )
     elif error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
         advice = "Start fewer instances, or raise the limits of this host (ulimit -n, -u)."
@@ -116,7 +128,7 @@ def _start_error(index: int, command: Command, error: OSError) -> StartError:
 
 
 def _may_read() -> bool:
-    """Whether instances may have our stdin: a terminal's input is for its own session only."""
+    """Returns whether instances may read this stdin: a terminal serves its own session only."""
     try:
         return not os.isatty(0)
     except OSError:
@@ -125,7 +137,7 @@ def _may_read() -> bool:
 
 @contextlib.contextmanager
 def _bound_to(cpus: frozenset[int] | None) -> Iterator[None]:
-    """What is started meanwhile inherits the binding."""
+    """Binds this process to processors: a process started meanwhile inherits the binding."""
     if cpus is None:
         yield
         return

@@ -1,11 +1,11 @@
-"""The launcher's own stdout and stderr, whose reader may be slow, stopped or gone."""
+"""The launcher's stdout and stderr, whose reader may be slow, stopped or gone."""
 
 import contextlib
 import os
 import select
 
-_MOST_WAITING = 1 << 20  # bytes; with more, instances are not read until all is written
-_SECONDS_AT_A_TIME = 0.1  # to wait for a reader
+_MOST_WAITING = 1 << 20  # bytes; above it, instances are not read until all is written
+_SECONDS_AT_A_TIME = 0.1  # the longest uninterrupted wait for a reader
 
 
 class OutputError(Exception):
@@ -13,34 +13,39 @@ class OutputError(Exception):
 
 
 class Sink:
-    """Takes whole lines and writes what the reader takes, without waiting for it: instances have to
-    be ended meanwhile.
+    """Buffers whole lines and writes them without blocking on the reader.
+
+    The launcher must be able to end instances meanwhile.
     """
 
     def __init__(self, file: int) -> None:
         self.file = file
         self._waiting = bytearray()
-        self.out = _without_waiting(file)  # what is written to
+        self.out = _without_waiting(file)  # the file descriptor for writes
 
     @property
     def waits(self) -> bool:
-        """Whether something is left to write."""
+        """Whether there is data left to write."""
         return bool(self._waiting)
 
     @property
     def is_full(self) -> bool:
-        """Whether it should get nothing more for now."""
+        """Whether callers must not add data for now."""
         return len(self._waiting) > _MOST_WAITING
 
     def put(self, data: bytes) -> None:
-        """To be written in the order of the calls."""
+        """Appends data; it is written in the order of the calls."""
         self._waiting += data
 
     def write(self) -> None:
-        """As much as is taken at once. Raises BrokenPipeError when nobody reads any more, and
-        OutputError for other reasons."""
+        """Writes as much as the reader takes without blocking.
+
+        Raises:
+            BrokenPipeError: The reader is gone.
+            OutputError: The data cannot be written for another reason.
+        """
         try:
-            # A pipe that is ready takes this much; a terminal or a file says how much it takes.
+            # A ready pipe takes PIPE_BUF bytes; a terminal or a file returns how much it takes.
             while self._waiting and is_ready(self.out):
                 written = os.write(self.out, self._waiting[: select.PIPE_BUF])
                 del self._waiting[:written]
@@ -55,30 +60,32 @@ class Sink:
             raise OutputError(f"{name} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Drops what waits."""
+        """Drops unwritten data."""
         if self.out != self.file:
             os.close(self.out)
 
 
 def standard_sinks() -> dict[int, Sink]:
-    """Of stdout and stderr, by number: one of both where they are one file, as by 2>&1. Two would
-    write into each other's lines."""
+    """Returns the sinks of stdout and stderr, by number.
+
+    Both share one sink if they are one file, for example by 2>&1: two would mix their lines.
+    """
     out = Sink(1)
     return {1: out, 2: out if os.path.sameopenfile(1, 2) else Sink(2)}
 
 
 def is_ready(file: int, seconds: float = 0.0) -> bool:
-    """Whether a file takes something within that time, or says that it never will."""
+    """Returns whether a file takes data within that time, or reports that it never will."""
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     return bool(poll.poll(seconds * 1000))
 
 
 def write_all(file: int, data: bytes) -> None:
-    """Writes everything and waits for the reader, of a file that may be set not to wait.
+    """Writes everything and waits for the reader, even if the file is non-blocking.
 
-    A signal that comes right before a system call is not heard until that returns: none of these
-    waits for long.
+    Python handles a signal that comes right before a system call only after that call: so none of
+    the calls here waits for long.
     """
     view = memoryview(data)
     while view:
@@ -88,8 +95,11 @@ def write_all(file: int, data: bytes) -> None:
 
 
 def _without_waiting(file: int) -> int:
-    """A terminal that takes little would be waited for: it is opened anew, since not to wait must
-    not be set for other programs that have it."""
+    """Returns a file descriptor for non-blocking writes.
+
+    A slow terminal would block. It is opened again, because setting O_NONBLOCK on the shared file
+    would affect other programs.
+    """
     try:
         if os.isatty(file):
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

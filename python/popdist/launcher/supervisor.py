@@ -1,7 +1,7 @@
 """Runs the instances of a program side by side until all have ended.
 
-One loop waits for output, ends and signals. Every instance leads a process group, so that what it
-started ends with it.
+One loop waits for output, ends and signals. Every instance leads a process group, so that its child
+processes end with it.
 """
 
 import os
@@ -17,20 +17,27 @@ from popdist.launcher.output import Stream
 from popdist.launcher.running import Command, Running, started
 from popdist.launcher.sink import OutputError, Sink, standard_sinks
 
-_SECONDS_TO_NOTICE = 2.0  # when an instance has failed, until the others get SIGTERM
-_SECONDS_TO_END = 2.5  # from then on until SIGKILL
-_SECONDS_AFTER_SIGNAL = 0.6  # the same when the launcher is told to end
-_SECONDS_OF_OUTPUT = 0.5  # for output that others hold open when all instances have ended
-_SECONDS_TO_WRITE = 0.2  # to a slow reader, when the launcher is told to end
-_POLL = 0.05  # where the kernel has no file descriptors of processes
+_SECONDS_TO_NOTICE = 2.0  # from an instance's failure until the others get SIGTERM
+_SECONDS_TO_END = 2.5  # from SIGTERM until SIGKILL
+_SECONDS_AFTER_SIGNAL = 0.6  # the same when a signal ends the launcher
+_SECONDS_OF_OUTPUT = 0.5  # for pipes that other processes hold open after all instances' ends
+_SECONDS_TO_WRITE = 0.2  # to a slow reader, when a signal ends the launcher
+_POLL = 0.05  # where the kernel has no pidfd
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass
 class Outcome:
-    """How a run ended. failed: the instance that failed first; before: those that had ended by then
-    with status 0; signal: what told us to end; error: what the launcher could not do, which ended
-    it."""
+    """How a run ended.
+
+    Attributes:
+        status: The launcher's exit status.
+        failed: The instance that failed first.
+        before: The instances that had ended with status 0 by then.
+        signal: The signal that ended the launcher.
+        error: The failure of the launcher that ended the run.
+        instances: All instances.
+    """
 
     status: int = 0
     failed: Running | None = None
@@ -56,9 +63,17 @@ class Watcher(Protocol):
 
 
 class Supervisor:
-    """shows: whether an instance's output is shown. folder: where it is written as well. told: the
-    line of the launcher's log for a sentence, empty where none is wanted. Tests replace the clock,
-    the processes and the sinks."""
+    """Runs instances, passes on their output, and ends all when one fails.
+
+    Args:
+        guard: Kills instances that outlive the launcher.
+        shows: Whether an instance's output is shown.
+        folder: The folder to which the output is also written, or None.
+        told: Returns a line of the launcher's log for a sentence, or b"" if it is not wanted.
+        clock: A replacement for tests.
+        start: A replacement for tests.
+        sinks: A replacement for tests.
+    """
 
     def __init__(
         self,
@@ -75,13 +90,17 @@ class Supervisor:
         self._clock, self._start_process, self._make_sinks = clock or Clock(), start, sinks
 
     def run(self, commands: Sequence[Command]) -> Outcome:
-        """Starts all and returns when all have ended. Raises StartError, when none is left."""
-        self._selector = selectors.PollSelector()  # epoll has no regular files
+        """Starts all instances and returns when all have ended.
+
+        Raises:
+            StartError: One cannot be started; the others have been ended.
+        """
+        self._selector = selectors.PollSelector()  # epoll cannot watch regular files
         self._outcome = Outcome()
         self._due: list[tuple[float, int]] = []  # signals to send, and when
         self._sinks = self._make_sinks()
         self._paused: list[tuple[Any, Stream]] = []  # pipes that are not read for now
-        self._reads_on = False  # however much is not written yet
+        self._reads_on = False  # reads even if the sinks are full
         waker, wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         former_waker = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         numbers = [number for number in _SIGNALS if not _is_ignored(number)]
@@ -146,7 +165,7 @@ class Supervisor:
         return min(until, default=None)
 
     def _wait(self, seconds: float | None) -> bool:
-        """Handles what has come; False: nothing has."""
+        """Waits for events and handles them. Returns whether there were any."""
         self._look_at_sinks()
         events = self._clock.wait(self._selector, seconds)
         for key, _ in events:
@@ -159,7 +178,7 @@ class Supervisor:
         return bool(events)
 
     def _look_at_sinks(self) -> None:
-        """Waits for the readers of what is not written yet, and reads instances on whose is."""
+        """Registers sinks with unwritten data, and resumes pipes whose output is written."""
         known = self._selector.get_map()
         for sink in self._sinks.values():
             if sink.waits and sink.out not in known:
@@ -206,15 +225,15 @@ class Supervisor:
             self._note_end(running)
         failed = [running for running in ended if running.status]
         if failed and not self._outcome.status:
-            # Where one is killed, errors of the others follow from its end.
+            # If one was killed, the errors of the others are consequences.
             first = min(failed, key=lambda running: running.process.returncode >= 0)
             self._outcome.failed, self._outcome.status = first, first.status or 0
             self._outcome.before = [running for running in instances if running.status == 0]
-            # They raise errors of their own in that time, and may save what they have.
+            # Meanwhile the others raise their errors, and may save their state.
             self._end_others(signal.SIGTERM, _SECONDS_TO_NOTICE, _SECONDS_TO_END)
 
     def _note_end(self, running: Running) -> None:
-        running.signal(signal.SIGKILL)  # what it left, while its number is its own
+        running.signal(signal.SIGKILL)  # its children, while the group's number is not reused
         code = running.process.wait()
         self._guard.forget(running.process.pid)
         running.status = code if code >= 0 else 128 - code
@@ -248,14 +267,14 @@ class Supervisor:
         for running in self._outcome.instances:
             if running.status is None:
                 running.signal(number)
-                running.signal(signal.SIGCONT)  # who is stopped hears it now
+                running.signal(signal.SIGCONT)  # a stopped process then handles the signal
 
     def _drain(self) -> None:
-        """What is still in the pipes, and not written yet."""
+        """Reads the rest of the pipes and writes all output."""
         if not self._is_told():
             self._wait_for(lambda: not self._paused)
         self._reads_on = True
-        until = self._clock.now() + _SECONDS_OF_OUTPUT  # others than the instances may hold them
+        until = self._clock.now() + _SECONDS_OF_OUTPUT  # other processes may hold the pipes open
         while self._streams() and self._wait(max(until - self._clock.now(), 0.0)):
             if self._clock.now() > until:
                 break
@@ -265,7 +284,7 @@ class Supervisor:
         self._wait_for(lambda: not any(sink.waits for sink in self._sinks.values()))
 
     def _wait_for(self, is_so: Callable[[], bool]) -> None:
-        """For a reader, as long as nothing tells us to end."""
+        """Waits for a reader until `is_so`; after a signal or an error, for a short time only."""
         self._look_at_sinks()
         while not is_so() and not self._is_told():
             self._wait(None)
@@ -282,7 +301,7 @@ class Supervisor:
         return [(key.fileobj, key.data) for key in keys if isinstance(key.data, Stream)]
 
     def _end_all(self) -> None:
-        """After an error of our own: nothing is left."""
+        """Kills the instances that are left, and closes their pipes."""
         self._signal_all(signal.SIGKILL)
         for running in self._outcome.instances:
             if running.status is None:
@@ -294,5 +313,5 @@ class Supervisor:
 
 
 def _is_ignored(number: int) -> bool:
-    """As by nohup, which says that the end of the terminal is not ours."""
+    """Returns whether SIGHUP is ignored, for example by nohup: the terminal's end is irrelevant."""
     return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN

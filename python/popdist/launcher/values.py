@@ -1,4 +1,4 @@
-"""Values of poprun's options, made of texts. Each raises ValueError that says what was expected."""
+"""Parsers of poprun's option values. Each raises ValueError that names the expected value."""
 
 import ipaddress
 import os
@@ -11,17 +11,17 @@ _MOST_HOSTS = 65536
 
 
 def check_bytes(given: str) -> None:
-    """What programs and variables can be given. Files of JSON may have more."""
+    """Raises ValueError for a text that arguments and variables cannot hold, but JSON can."""
     try:
         if b"\0" not in os.fsencode(given):
             return
     except UnicodeEncodeError:
         pass
-    raise ValueError("a text without NUL and halves of characters")
+    raise ValueError("a text without NUL and unpaired surrogates")
 
 
 def count(least: int) -> Callable[[str], int]:
-    """A whole number."""
+    """Returns a parser of whole numbers."""
 
     def parse(given: str) -> int:
         if not (given.isascii() and given.isdecimal()) or len(given) > 9 or int(given) < least:
@@ -32,21 +32,21 @@ def count(least: int) -> Callable[[str], int]:
 
 
 def flag(given: str) -> bool:
-    """yes or no, in any of their spellings."""
+    """Parses yes or no, in any of their spellings."""
     if given.lower() not in _YES + _NO:
         raise ValueError("yes or no (or 1, 0, on, off, true, false)")
     return given.lower() in _YES
 
 
 def text(given: str) -> str:
-    """Any text but an empty one."""
+    """Parses any text that is not empty."""
     if not given:
         raise ValueError("a text")
     return given
 
 
 def words(given: str) -> tuple[str, ...]:
-    """Words as a shell splits them."""
+    """Splits a text into words as a shell does."""
     try:
         return tuple(shlex.split(given))
     except ValueError as error:
@@ -54,7 +54,7 @@ def words(given: str) -> tuple[str, ...]:
 
 
 def one_of(*names: str) -> Callable[[str], str]:
-    """One of some words."""
+    """Returns a parser of a choice of words."""
 
     def parse(given: str) -> str:
         if given not in names:
@@ -65,15 +65,15 @@ def one_of(*names: str) -> Callable[[str], str]:
 
 
 def subnet(given: str) -> str:
-    """A network as a.b.c.d/n."""
+    """Parses a network of the form a.b.c.d/n."""
     try:
         return str(ipaddress.ip_network(given, strict=False))
     except ValueError:
-        raise ValueError("a network as 10.1.3.0/24") from None
+        raise ValueError("a network such as 10.1.3.0/24") from None
 
 
 def hosts(given: str) -> tuple[str, ...]:
-    """Names between commas; brackets hold numbers and ranges of them: h[0-2,4], h[08-11]."""
+    """Parses names between commas; brackets hold numbers and ranges: h[0-2,4], h[08-11]."""
     found: list[str] = []
     if set("[]") & set(re.sub(r"\[[^\[\]]*\]", "", given)):
         raise ValueError("names of hosts, with closed brackets")
@@ -97,7 +97,7 @@ def _expanded(item: str) -> list[str]:
     for part in inside.split(","):
         numbers = re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", part)
         if numbers is None:
-            return [item]  # whose brackets are refused
+            return [item]  # hosts() refuses its brackets
         first, last = numbers[1], numbers[2] or numbers[1]
         for number in range(int(first), int(last) + 1):
             found += [f"{before}{number:0{len(first)}}{end}" for end in ends]

@@ -11,6 +11,6 @@ ops: functions of poptorch.ops that are more than one call of the native module.
 data: the data loader: order, worker processes, random numbers, resumable positions.
 files: executables, pickled models, checkpoints.
 devices: the pool of emulated IPUs.
-inspection: reports, explanations, progress, and lines of the user's source.
+inspection: reports, explanations, progress, and source lines for messages.
 command_line: the commands of `python -m poptorch`.
 """

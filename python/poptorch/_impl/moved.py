@@ -1,4 +1,4 @@
-"""Modules that pickles of version 3.4 name, and where they are now.
+"""Current names of modules that pickles of version 3.4 refer to.
 
 Python's own unpickler imports a module by its old name, so `install` adds a finder for these names.
 """
@@ -29,12 +29,12 @@ MODULES = {
 
 
 def current_name(module: str) -> str:
-    """Returns the present name of a module that a pickle names."""
+    """Returns the current name of a module that a pickle names."""
     return MODULES.get(module, module)
 
 
 class _Finder:
-    """Finds a module by its old name, and loads it by putting the present one in its place."""
+    """Finds a module by its old name, and loads the current module instead."""
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
@@ -43,11 +43,11 @@ class _Finder:
 
     @staticmethod
     def create_module(_spec: ModuleSpec) -> None:
-        """Leaves it to Python to make the module, which exec_module replaces."""
+        """Lets Python create the module, which exec_module replaces."""
 
     @staticmethod
     def exec_module(module: ModuleType) -> None:
-        """Registers the present module under the old name."""
+        """Registers the current module under the old name."""
         sys.modules[module.__name__] = importlib.import_module(MODULES[module.__name__])
 
 

@@ -1,1 +1,1 @@
-"""Reports of compiled models: docs/profiling.md is their design. Nothing here imports torch."""
+"""Reports of compiled models, as docs/profiling.md describes them. Nothing here imports torch."""

@@ -1,4 +1,4 @@
-"""What a piece of a report's advice is, and how its figures are written."""
+"""The structure of a piece of advice in a report, and the format of its figures."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +10,19 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 @dataclass(frozen=True)
 class Advice:
-    """kind: the rule. page: where the report shows it. text: a sentence with the figure. cure: an
-    imperative. figure: in `unit`. ipu: which, or -1. loss: the share of a run's time that it costs,
-    for the order; 1 and more where nothing runs."""
+    """A piece of advice.
+
+    Attributes:
+        kind: The rule.
+        page: The page of the report that shows it.
+        text: A sentence with the figure.
+        cure: What to do, in the imperative.
+        figure: The figure, in `unit`.
+        unit: The unit of the figure.
+        ipu: The IPU that it is about, or -1.
+        loss: The share of a run's time that it costs, for sorting. 1 or more if the program cannot
+            run.
+    """
 
     kind: str
     page: str
@@ -25,7 +35,7 @@ class Advice:
 
 
 def size(count: float) -> str:
-    """Of bytes, in three digits and the units of the pages (`bytes` in format.js)."""
+    """Formats a number of bytes with three digits and a unit, as `bytes` in format.js does."""
     if count < 1024:
         return f"{count:.0f} B"
     value, unit = count / 1024, 0
@@ -36,10 +46,10 @@ def size(count: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Of a whole."""
+    """Formats a share of a whole as per cent."""
     return f"{100 * share:.0f} %"
 
 
 def is_popxl(data: Data) -> bool:
-    """Whether what it advises must be PopXL's to be of use."""
+    """Returns whether the program is one of PopXL, so that the advice must name PopXL's means."""
     return data["model"]["kind"] == "popxl"

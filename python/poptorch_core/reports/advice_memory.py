@@ -1,4 +1,4 @@
-"""Advice on what does not fit: into an IPU, a group of its tiles, or Streaming Memory."""
+"""Advice on data that does not fit into an IPU, a group of its tiles, or Streaming Memory."""
 
 import math
 from collections.abc import Iterator
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from poptorch_core.reports.advice_form import Advice, Data, is_popxl, size
 
 _LEAST_IO_TILES, _MOST_IO_TILES = 32, 192
-_GROUPS = {"compute": "tiles that compute", "io": "tiles for I/O"}
+_GROUPS = {"compute": "compute tiles", "io": "IO tiles"}
 
 
 def ipus(data: Data) -> Iterator[Advice]:
-    """An IPU needs more than it has."""
+    """Yields advice for each IPU that needs more memory than it has."""
     for ipu, memory in enumerate(data["memory"]["ipus"]):
         needed, capacity = memory["needed"], memory["capacity"]
         if needed <= capacity:
@@ -29,7 +29,7 @@ def ipus(data: Data) -> Iterator[Advice]:
 
 
 def _cure(remedies: list[Data], over: int) -> str:
-    """As many of them, from the first on, as save that much."""
+    """Returns the first remedies that together save `over` bytes, as sentences."""
     sentences, saved = [], 0
     for remedy in remedies:
         if saved >= over:
@@ -38,12 +38,15 @@ def _cure(remedies: list[Data], over: int) -> str:
         sentences.append(f"{text[:1].upper()}{text[1:]}. It saves {size(remedy['saving'])}.")
         saved += remedy["saving"]
     if saved < over:
-        sentences.append(f"{'Then put' if sentences else 'Put'} blocks of it on another IPU.")
+        sentences.append(f"{'Then move' if sentences else 'Move'} blocks to another IPU.")
     return " ".join(sentences)
 
 
 def tile_groups(data: Data) -> Iterator[Advice]:
-    """Tiles that are set apart for I/O hold what they transfer, and the others all the rest."""
+    """Yields advice for compute tiles and IO tiles that need more memory than they have.
+
+    IO tiles hold the data that they transfer; compute tiles hold all other data.
+    """
     for ipu, memory in enumerate(data["memory"]["ipus"]):
         for group in memory["tile_groups"]:
             needed, capacity = group["needed"], group["capacity"]
@@ -60,9 +63,9 @@ def tile_groups(data: Data) -> Iterator[Advice]:
                 "memory",
                 f"The {group['tiles']:,} {_GROUPS[group['name']]} of IPU {ipu} need "
                 f"{size(needed)} but have {size(capacity)}.",
-                f"Set {count} tiles apart: {set_to}."
+                f"Reserve {count} IO tiles: {set_to}."
                 if fits
-                else "Let less of it overlap with computation, or put blocks on another IPU.",
+                else "Overlap fewer transfers with computation, or move blocks to another IPU.",
                 needed - capacity,
                 "bytes",
                 ipu,
@@ -71,15 +74,15 @@ def tile_groups(data: Data) -> Iterator[Advice]:
 
 
 def streaming(data: Data) -> Iterator[Advice]:
-    """What is kept off the chips needs more than they have beside them."""
+    """Yields advice if the data off the chips needs more than Streaming Memory has."""
     memory = data["memory"]["streaming"]
     needed, capacity = memory["needed"], memory["capacity"]
     if needed > capacity:
         fewer = (
-            "Keep fewer rows in remote buffers, or variables on the chip."
+            "Use remote buffers with fewer rows, or keep variables on the chip."
             if is_popxl(data)
-            else "Keep more of it on the chip (options.TensorLocations), or let replicas share it: "
-            "useReplicatedTensorSharding(True)."
+            else "Keep more tensors on the chip (options.TensorLocations), or divide them among "
+            "replicas: useReplicatedTensorSharding(True)."
         )
         yield Advice(
             "streaming_full",
@@ -89,5 +92,5 @@ def streaming(data: Data) -> Iterator[Advice]:
             fewer,
             needed - capacity,
             "bytes",
-            loss=1 + needed / max(capacity, 1),  # the first IPUs have none
+            loss=1 + needed / max(capacity, 1),  # Mk1 IPUs have none
         )

@@ -1,31 +1,33 @@
-"""Advice on what a run's time goes to: waiting, and transfers."""
+"""Advice on the time that a run spends on waiting and on transfers."""
 
 from collections.abc import Iterator
 
 from poptorch_core.reports.advice_form import Advice, Data, is_popxl, percent, size
 
-_SLOW_STAGE = 1.5  # times the mean of the other stages, from which a cut is bad
-_MANY_BUBBLES = 0.1  # of the IPUs' time
-# Of what the host transfers: bytes a cycle, below which it is the number of transfers that counts.
+_SLOW_STAGE = 1.5  # a cut is bad from this multiple of the mean of the other IPUs
+_MANY_BUBBLES = 0.1  # share of the IPUs' time
+# Below so many bytes a cycle, the number of host transfers determines their time.
 _FEW_BYTES = 4
-# By is_popxl.
+# The keys are the results of is_popxl().
 _OVERLAP = {
     False: "Let them overlap with computation: options.TensorLocations.numIOTiles(32) and "
     "poptorch.set_overlap_for_input and set_overlap_for_output.",
     True: "Let them overlap with computation: popxl.io_tiles(), and session option numIOTiles.",
 }
 _SEND_FEWER = {
-    False: "Send fewer bytes: inputs as uint8 or float16 that forward casts, and of the outputs "
-    "the last or a sum (outputMode).",
-    True: "Send fewer bytes: streams of uint8 or float16 that the program casts, and only what the "
-    "host needs back.",
+    False: "Send fewer bytes: inputs as uint8 or float16 that forward casts, and only the last "
+    "outputs or their sum (outputMode).",
+    True: "Send fewer bytes: streams of uint8 or float16 that the program casts, and only outputs "
+    "that the host needs.",
 }
-_SEND_MORE = "Each is so small that it takes its least time: send more at once, in larger batches."
+_SEND_MORE = "Each transfer is so small that it takes the minimum time: send more at once."
 
 
 def slow_stage(data: Data) -> Iterator[Advice]:
-    """A pipeline goes at the pace of the IPU with the most to do for a micro-batch, in all of its
-    stages together."""
+    """Yields advice if one IPU of a pipeline has much more work than the others.
+
+    The IPU with the most work for a micro-batch, in all its stages, sets the pipeline's pace.
+    """
     cycles: dict[int, int] = {}
     stages: dict[int, list[str]] = {}
     for stage in data["stages"]:
@@ -44,7 +46,7 @@ def slow_stage(data: Data) -> Iterator[Advice]:
         "slow_stage",
         "execution",
         f"IPU {slowest}, which has {named}, works {most:,} cycles for a micro-batch, "
-        f"{most / mean:.1f} times as many as the others on average: they wait for it.",
+        f"{most / mean:.1f} times as many as the others on average. The others wait for it.",
         f"Move modules from IPU {slowest} to its neighbours: poptorch.plan(model, inputs, "
         f"num_ipus={len(cycles)}) proposes the cut.",
         round(most / mean, 2),
@@ -55,7 +57,10 @@ def slow_stage(data: Data) -> Iterator[Advice]:
 
 
 def bubbles(data: Data) -> Iterator[Advice]:
-    """A pipeline fills and empties anew for each weight update, or, without any, each run."""
+    """Yields advice if a pipeline has too few micro-batches.
+
+    The pipeline fills and empties for each weight update, or for each run without updates.
+    """
     stages = len(data["stages"])
     waiting = data["summary"]["shares"]["waiting"]
     if data["model"]["strategy"] != "pipelined" or stages < 2 or waiting < _MANY_BUBBLES:
@@ -70,7 +75,7 @@ def bubbles(data: Data) -> Iterator[Advice]:
         "execution",
         f"The IPUs wait for {percent(waiting)} of their time: {micro_batches} micro-batches "
         f"{'a weight update' if training else 'a run'} do not fill a pipeline of {stages} stages.",
-        f"Give it more of them: options.{more}({4 * stages}).",
+        f"Use more micro-batches: options.{more}({4 * stages}).",
         round(waiting, 4),
         "share of time",
         loss=waiting,
@@ -78,7 +83,7 @@ def bubbles(data: Data) -> Iterator[Advice]:
 
 
 def _updates(data: Data) -> int:
-    """Weight updates of a run; 1 where there are none."""
+    """Returns the number of weight updates in a run; 1 if there are none."""
     rows, update = data["instructions"], _index(data, "update")
     counts = (n for n, kind in zip(rows["count"], rows["pass"], strict=True) if kind == update)
     return max(counts, default=1)
@@ -95,11 +100,11 @@ def one_at_a_time(data: Data) -> Iterator[Advice]:
     yield Advice(
         "one_at_a_time",
         "execution",
-        f"The {ipus} IPUs wait for {percent(waiting)} of their time: where a model is sharded, one "
-        "goes on when another has done.",
-        "Let each work on a micro-batch of its own: a pipeline of popxl_addons' transforms."
+        f"The {ipus} IPUs wait for {percent(waiting)} of their time: the IPUs of a sharded model "
+        "run one after another.",
+        "Let each IPU work on a different micro-batch: a pipeline of popxl_addons' transforms."
         if is_popxl(data)
-        else "Let each work on a micro-batch of its own: "
+        else "Let each IPU work on a different micro-batch: "
         "options.setExecutionStrategy(poptorch.PipelinedExecution()).",
         round(waiting, 4),
         "share of time",
@@ -115,7 +120,7 @@ def exchange(data: Data) -> Iterator[Advice]:
     cycles = sum(ipu["link_cycles"] + ipu["gateway_cycles"] for ipu in ipus)
     between_replicas = 2 * sum(one["cycles"] for one in data["collectives"]) > cycles
     seldom = "Exchange gradients less often: "
-    seldom += "for more micro-batches at once." if is_popxl(data) else (
+    seldom += "after more micro-batches." if is_popxl(data) else (
         "a larger options.Training.gradientAccumulation."
     )  # fmt: skip
     yield Advice(
@@ -125,8 +130,8 @@ def exchange(data: Data) -> Iterator[Advice]:
         f"the IPUs' time, for {size(moved)} a run.",
         seldom
         if between_replicas
-        else "Cut the model where less crosses (Stages and crossings has the tensors), or over "
-        "fewer IPUs.",
+        else "Cut the model where fewer bytes cross (Stages and crossings lists the tensors), or "
+        "use fewer IPUs.",
         round(share, 4),
         "share of time",
         loss=share,
@@ -134,7 +139,7 @@ def exchange(data: Data) -> Iterator[Advice]:
 
 
 def host(data: Data) -> Iterator[Advice]:
-    """Transfers with the host take the most time."""
+    """Yields advice if transfers with the host take the most time."""
     if data["summary"]["bound_by"] != "host":
         return
     share = data["summary"]["shares"]["host"]
@@ -163,9 +168,9 @@ def streaming(data: Data) -> Iterator[Advice]:
         "streaming_bound",
         "execution",
         f"Transfers with Streaming Memory take {percent(share)} of the IPUs' time.",
-        "Keep on the chip what fits there: variables instead of remote buffers."
+        "Keep as much on the chip as fits: use variables instead of remote buffers."
         if is_popxl(data)
-        else "Keep on the chip what fits there (options.TensorLocations), or let transfers "
+        else "Keep as much on the chip as fits (options.TensorLocations), or let transfers "
         "overlap: options.TensorLocations.numIOTiles(32).",
         round(share, 4),
         "share of time",

@@ -1,4 +1,4 @@
-"""Archives as `ar` makes and lists them."""
+"""Makes archives in the format of `ar`."""
 
 from collections.abc import Mapping
 
@@ -6,10 +6,13 @@ _MAGIC, _END = b"!<arch>\n", b"`\n"
 
 
 def packed(members: Mapping[str, bytes]) -> bytes:
-    """An archive of these members. Names have at most 15 letters; dates and owners are 0.
+    """Returns an archive in the common format of System V and GNU.
 
-    The common format of System V and GNU: a header of 60 letters before each member, which begins
-    at an even place.
+    A header of 60 bytes is before each member, which begins at an even offset. Dates and owners
+    are 0.
+
+    Args:
+        members: The data by name. Names have at most 15 characters.
     """
     parts = [_MAGIC]
     for name, data in members.items():

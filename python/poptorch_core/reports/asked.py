@@ -1,4 +1,4 @@
-"""Who asks for reports, and where: POPLAR_ENGINE_OPTIONS, and the engine options of a program."""
+"""Reads requests for reports from POPLAR_ENGINE_OPTIONS and the engine options of a program."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from poptorch_core.variables import json_object
 
 _VARIABLE = "POPLAR_ENGINE_OPTIONS"
 _DIRECTORY = "autoReport.directory"
-# Each of them asks for the whole report: there is one file.
+# Each of these options requests the whole report, which is one file.
 _REPORTS = (
     "autoReport.all",
     "autoReport.outputArchive",
@@ -20,17 +20,25 @@ _REPORTS = (
     "autoReport.outputLoweredVars",
     "autoReport.outputSerializedGraph",
 )
-# How much Poplar's profiler records; here a report is always whole.
+# The other options set how much Poplar's profiler records. Here a report is always complete.
 _KNOWN = (*_REPORTS, _DIRECTORY, "autoReport.outputProfilerFormat", "autoReport.streamAtEachRun",
           "autoReport.executionProfileProgramRunCount")  # fmt: skip
 
 
 def folder(engine_options: Mapping[str, Any], warn: Callable[[str], object]) -> Path | None:
-    """Where a program that sets these engine options writes its reports; None: nobody asks for any.
+    """Returns the folder for a program's reports.
 
-    The environment's POPLAR_ENGINE_OPTIONS, an object of JSON, is stronger. warn: gets a sentence
-    where that overrides what the program says, or names a report that there is not. Raises
-    poptorch.Error for a variable that is no object, and values that are no truth values.
+    The environment's POPLAR_ENGINE_OPTIONS, a JSON object, overrides the program's options.
+
+    Args:
+        engine_options: The program's engine options.
+        warn: Gets a sentence if the variable overrides an option, or names an unknown report.
+
+    Returns:
+        The folder, or None if no report is requested.
+
+    Raises:
+        poptorch.Error: The variable is not a JSON object, or a value is not a truth value.
     """
     given = json_object(_VARIABLE, {"autoReport.all": "true"})
     for name in sorted(given):

@@ -1,6 +1,6 @@
-"""The data of a report: what an executable holds and does, as one object that JSON can hold.
+"""Makes the data of a report: the content and costs of an executable, as one object for JSON.
 
-docs/profiling.md says what each part means, report.schema.json what form it has.
+docs/profiling.md describes the parts, and report.schema.json their structure.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import numpy as np
 from poptorch_core.reports import summary
 
 FORMAT, VERSION = "poptorch-report", 1
-# Of what a peak consists of.
+# The most allocations that are listed for a peak.
 MOST_ALLOCATIONS = 100
 
 Table = dict[str, Any]
 
 
 class Executable(Protocol):
-    """Of `_core` or `_torch`."""
+    """An executable of `_core` or `_torch`."""
 
     def report(self) -> dict: ...
 
@@ -28,15 +28,15 @@ class Executable(Protocol):
 
 
 def make(executable: Executable, about: dict[str, Any]) -> dict[str, Any]:
-    """The report of an executable, without its advice.
+    """Makes the report of an executable, without its advice.
 
     Args:
-        executable: Of `_core` or `_torch`.
-        about: What the executable cannot know: `name`, `kind` and `class` of the model, its
-            `options` (name → text) and `samples_per_run`. All may be left out.
+        executable: An executable of `_core` or `_torch`.
+        about: Facts that the executable does not have: `name`, `kind` and `class` of the model, its
+            `options` (name → text) and `samples_per_run`. All are optional.
 
     Returns:
-        What report.json holds, of plain Python objects.
+        The content of report.json, of plain Python objects.
     """
     report, found = executable.report(), executable.inspect()
     return {
@@ -96,7 +96,11 @@ def _target(report: dict, found: dict) -> dict:
 
 
 def measured(report: dict) -> dict:
-    """Of this host, what an executable's report() says of the runs so far."""
+    """Returns this host's measurements of the runs so far.
+
+    Args:
+        report: `Executable.report()`.
+    """
     return {
         "runs": report["runs"],
         "run_seconds": report["run_seconds"],
@@ -131,8 +135,11 @@ def _memory(report: dict, found: dict) -> dict:
 
 
 def _tile_groups(found: dict, number: int, ipu: dict) -> list[dict]:
-    """An IPU's memory by what its tiles do. What is always there is on those that compute, and a
-    tensor on those of the instruction that makes it."""
+    """Divides an IPU's memory among its compute tiles and its IO tiles.
+
+    The part that is always held is on compute tiles. A tensor is on the tiles of the instruction
+    that makes it.
+    """
     allocations = found["memory"]["allocations"]
     tiles, io_tiles = found["target"]["tiles"], found["io_tiles"]
     makers = found["instructions"]["tiles"][allocations["first"]]
@@ -157,9 +164,9 @@ def _tile_groups(found: dict, number: int, ipu: dict) -> list[dict]:
 
 
 def _peak(allocations: Table, rows: np.ndarray, known: dict) -> dict:
-    """When the most bytes of those rows, of an IPU's arena, are allocated, and by what.
+    """Finds the instruction at which the selected allocations of an arena hold the most bytes.
 
-    Fragmentation is what the arena has beyond them: holes that nothing fitted into.
+    Fragmentation is the rest of the arena: holes into which no allocation fitted.
     """
     first, last = allocations["first"][rows], allocations["last"][rows]
     sizes = allocations["bytes"][rows]

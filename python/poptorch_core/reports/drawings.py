@@ -1,7 +1,7 @@
-"""Figures of matplotlib: the schedule of a pipeline, and what memory holds.
+"""Figures of matplotlib: the schedule of a pipeline, and the content of memory.
 
-matplotlib is imported when a figure is made. Figures are objects of their own, without the state of
-pyplot: whoever gets one saves it, or shows it in a notebook.
+matplotlib is imported when a figure is made. Figures do not use the state of pyplot: save them, or
+show them in a notebook.
 """
 
 from __future__ import annotations
@@ -15,28 +15,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours that people tell apart who do not see all of them (Okabe and Ito).
+# Colours that people with colour blindness can distinguish (Okabe and Ito).
 _PASSES = {"forward": "#56B4E9", "backward": "#E69F00"}
 _TRANSFERS = {"in": "#009E73", "out": "#CC79A7", "load": "#009E73", "store": "#CC79A7"}
 _TRANSFER_TEXTS = {"in": "from the host", "out": "to the host", "load": "from Streaming Memory",
                    "store": "to Streaming Memory"}  # fmt: skip
-# By kind of `memory.always` and of `memory.allocations`, from the bottom up.
+# The colours by kind of `memory.always` and `memory.allocations`, from the bottom to the top.
 _ALWAYS = {"code": "#999999", "alignment": "#CCCCCC", "constant": "#B4D9F0", "weight": "#0072B2",
            "buffer": "#3B8FC4", "optimiser_state": "#5FA8D3", "accumulator": "#8CC3E6",
            "stash": "#7A6FAC"}  # fmt: skip
 _ARENA = {"activation": "#009E73", "gradient": "#E69F00", "update": "#D55E00",
           "transfer": "#F0E442"}  # fmt: skip
-_SEEN = 0.002  # of what an IPU needs: less is a line that nobody sees
-_LABELLED_STEPS = 48  # more have no room for numbers in their cells
+_SEEN = 0.002  # share of an IPU's need below which a layer is invisible
+_LABELLED_STEPS = 48  # with more steps, cells have no room for numbers
 _MEBIBYTE = 2**20
 
 
 def schedule(made: dict[str, Any]) -> Figure:
-    """The schedule of a run's first micro-batches: IPUs down, steps across, numbers of
-    micro-batches in the cells, transfers below an IPU's work.
+    """Draws the schedule of a run's first micro-batches.
+
+    The rows are IPUs, the columns are steps, and the cells hold the numbers of micro-batches.
+    Transfers are below an IPU's work.
 
     Args:
-        made: What `schedule()` of a wrapped model gives.
+        made: The result of `schedule()` of a wrapped model.
+
+    Returns:
+        The figure.
 
     Raises:
         poptorch.Error: matplotlib is not installed.
@@ -88,7 +93,7 @@ def _draw_work(axes: Axes, made: dict[str, Any], rows: dict[int, float]) -> None
     labelled = made["steps"] <= _LABELLED_STEPS
     for (ipu, step), works in cells.items():
         width = 1 / len(works)
-        # Of one micro-batch in one stage, forward comes first, whatever was computed ahead.
+        # For one micro-batch in one stage, forward comes first, in any order of computation.
         first = {(w["stage"], w["micro_batch"]): i for i, w in reversed(list(enumerate(works)))}
         works.sort(key=lambda w: (first[w["stage"], w["micro_batch"]], w["backward"]))
         for place, work in enumerate(works):
@@ -103,7 +108,7 @@ def _draw_work(axes: Axes, made: dict[str, Any], rows: dict[int, float]) -> None
 
 
 def _draw_transfers(axes: Axes, made: dict[str, Any], rows: dict[int, float]) -> None:
-    """A mark for each micro-batch and direction; those on IO tiles are hatched."""
+    """Draws a mark for each step and direction; marks of IO tiles are hatched."""
     seen: dict[tuple[int, int], list[tuple[str, bool]]] = {}
     for transfer in made["transfers"]:
         mark = transfer["kind"], transfer["io_tiles"]
@@ -120,10 +125,13 @@ def _draw_transfers(axes: Axes, made: dict[str, Any], rows: dict[int, float]) ->
 
 
 def memory(data: dict[str, Any]) -> Figure:
-    """What each IPU holds as its program goes on, by category, with what it has.
+    """Draws the memory that each IPU holds at each instruction, by category, and its capacity.
 
     Args:
-        data: What report.json holds (docs/profiling.md).
+        data: The content of report.json (docs/profiling.md).
+
+    Returns:
+        The figure.
 
     Raises:
         poptorch.Error: matplotlib is not installed.
@@ -184,7 +192,7 @@ def _sum_of(data: dict[str, Any], table: str, ipu: int, kind: str) -> int:
 
 
 def _live(data: dict[str, Any], ipu: int, kind: str, first: int, count: int) -> np.ndarray:
-    """Bytes of the arena's allocations of a kind, at each instruction and once more the last."""
+    """Returns the live bytes of a kind in the arena, per instruction, with the last one twice."""
     columns, strings = data["memory"]["allocations"], data["strings"]
     changes = np.zeros(count + 1)
     for row, owner in enumerate(columns["ipu"]):
@@ -203,7 +211,7 @@ def _text(mebibytes: float) -> str:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """Of so many inches. Raises poptorch.Error without matplotlib."""
+    """Creates a figure of this size in inches. Raises poptorch.Error without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -215,7 +223,7 @@ def _figure(width: float, height: float) -> Figure:
 
 
 def _add_legend(figure: Figure) -> None:
-    """One for all axes, below them."""
+    """Adds one legend for all axes, below them."""
     found: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):

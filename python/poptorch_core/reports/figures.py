@@ -1,6 +1,6 @@
 """The keys of report(), for type checkers and editors.
 
-Made from the rows of the core by tools/write_report_figures.py.
+tools/write_report_figures.py makes this file from the rows of the core.
 """
 
 from typing import NotRequired, TypedDict
@@ -77,7 +77,7 @@ class CollectiveFigures(TypedDict):
 
 
 class Report(TypedDict):
-    """What report() returns. docs/machine.md has the units."""
+    """The value of report(). docs/machine.md has the units."""
 
     instances: int
     device: str

@@ -1,4 +1,4 @@
-"""A report's folder: what is in it, written and read."""
+"""Writes and reads the files in a report's folder."""
 
 import functools
 import json
@@ -14,9 +14,9 @@ from poptorch_core.whole_files import write_whole
 
 _DATA = "report.json"
 _SCHEMA = "report.schema.json"
-# What programs of PopVision's time look for.
+# Programs that were made for PopVision look for the second name.
 _NAMES_OF_DATA = (_DATA, "profile.pop")
-# Where instructions come from.
+# The columns that describe the origin of instructions.
 _ORIGIN = ("ipu", "kind", "op", "name", "module", "block", "file", "line", "op_id")
 
 
@@ -26,17 +26,22 @@ def write(
     other: dict[str, Any] | None = None,
     host: Sequence[dict[str, Any]] = (),
 ) -> None:
-    """Writes all files of a report; the folder is made if needed.
+    """Writes all files of a report. Each file is written completely or not at all.
 
-    data: see docs/profiling.md. other: the report to compare with, if any. host: events of the
-    host's for the trace. Each file is there whole or not at all. Raises poptorch.Error where
-    nothing can be written.
+    Args:
+        folder: The folder, which is created if needed.
+        data: The content of report.json, see docs/profiling.md.
+        other: The data of the report to compare with, if any.
+        host: Events of the host for the trace.
+
+    Raises:
+        poptorch.Error: The folder or a file cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Error(
-            f"[profiling] the folder {str(folder)!r} cannot be made: {error.strerror}. Choose "
+            f"[profiling] the folder {str(folder)!r} cannot be created: {error.strerror}. Choose "
             "another one."
         ) from None
     text = json.dumps(data, separators=(",", ":")).encode()
@@ -53,9 +58,13 @@ def write(
 
 
 def read(place: Path) -> dict[str, Any]:
-    """The data of a report, by its folder or one of the files that hold it.
+    """Reads the data of a report.
 
-    Raises poptorch.Error where there is none, or one of another version.
+    Args:
+        place: The folder of a report, or a file that holds the data.
+
+    Raises:
+        poptorch.Error: The place does not hold a report, or one of another version.
     """
     file = place / _DATA if os.path.isdir(place) else place
     try:
@@ -72,8 +81,8 @@ def read(place: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(data, dict) or (data.get("format"), data.get("version")) != FORMAT:
         raise Error(
-            f"[profiling] {str(file)!r} holds no report of version {FORMAT[1]}. Write it anew with "
-            "this version."
+            f"[profiling] {str(file)!r} holds no report of version {FORMAT[1]}. Write it again "
+            "with this version."
         )
     return data
 
@@ -93,7 +102,10 @@ def _origins(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _forms(data: dict[str, Any]) -> dict[str, bytes]:
-    """By member's name, the lines of a form; a column of text may hold indices of strings."""
+    """Returns the lines of each IR stage, by the name of the archive's member.
+
+    A column of text may hold indices of strings.
+    """
     strings = data["strings"]
     return {
         f"{form[:12]}.ir": "\n".join(

@@ -1,9 +1,9 @@
 """The pages of a report: one HTML file that needs no network.
 
-The data stands in it in parts, each JSON that is gzip-compressed and in base64, which the page
-unpacks when it needs them: docs/profiling.md has the form of the data. What users named is only in
-those parts and, escaped, in the title; the page makes text nodes of it. A content security policy
-lets no script run but ours, and nothing be asked of a network.
+The file holds the data in parts: JSON, compressed with gzip and encoded in base64. The page unpacks
+a part when it needs it. docs/profiling.md describes the structure of the data. Names that users
+chose are only in those parts and, escaped, in the title; the page makes text nodes of them. A
+content security policy blocks all scripts but the page's, and all network requests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 
 Data = dict[str, Any]
 
-# In this order they are one script: the parts that pages use, then the pages in that of their tabs.
+# They form one script in this order: parts that pages use, then the pages in the order of tabs.
 SCRIPTS = (
     *("format", "report", "charts", "tables", "search", "details"),
     *("summary", "memory_time", "memory_view", "memory", "lanes", "lanes_view", "execution"),
     *("placement", "graph"),
     *("compile", "compare"),
 )
-# Parts of the data, by their paths, that a page unpacks when it is opened.
+# The paths of those parts of the data that a page unpacks when it is opened.
 TABLES = (
     "instructions",
     "memory.always",
@@ -38,18 +38,18 @@ TABLES = (
     "graph.crossings",
 )
 SOURCE_FILE = re.compile(r"\.(py|pyi|cpp|hpp|cc|h)$")
-LONGEST_LINE = 300  # letters of a line of the source
+LONGEST_LINE = 300  # characters of a source line
 
 
 def html(data: Data, other: Data | None = None) -> str:
-    """The report as an HTML file.
+    """Makes the HTML file of a report.
 
     Args:
-        data: What report.json holds.
+        data: The content of report.json.
         other: Another report's data, which the page of comparisons shows beside it.
 
     Returns:
-        The text of the file. Lines of the source stand in it where they can be read now.
+        The text of the file. It includes those source lines that can be read now.
     """
     library = _asset("echarts/echarts.min.js")
     script = _script()
@@ -85,7 +85,7 @@ def _digest(script: str) -> str:
 
 
 def _packed(text: str) -> str:
-    # Without a time, so that the same data gives the same file.
+    # mtime is 0, so that the same data gives the same file.
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
@@ -100,7 +100,7 @@ def _at(data: Data, path: str) -> Any:
 
 
 def _head(data: Data) -> Data:
-    """What every page needs: all but tables and their texts."""
+    """Returns the data that every page needs: all but tables and their texts."""
     head = {key: data[key] for key in ("model", "target", "options", "summary", "measured")}
     return {
         **head,
@@ -125,7 +125,7 @@ def _parts(data: Data, other: Data | None) -> dict[str, str]:
 
 
 def _sources(data: Data) -> dict[str, str]:
-    """By file:line, the text of what instructions come from."""
+    """Returns the source lines of the instructions, by file:line."""
     rows, strings = data["instructions"], data["strings"]
     places = sorted(set(zip(rows["file"], rows["line"], strict=True)))
     found = {}
@@ -139,7 +139,7 @@ def _sources(data: Data) -> dict[str, str]:
 
 
 def _compared(other: Data) -> Data:
-    """What a comparison needs of another report; reduceReport in compare.js makes the same."""
+    """Returns another report's data for a comparison, as reduceReport in compare.js does."""
     modules = other["graph"]["modules"]
     paths = [other["strings"][path] for path in modules["path"]]
     head = {key: other[key] for key in ("model", "target", "summary", "compile")}

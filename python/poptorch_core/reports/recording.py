@@ -1,4 +1,4 @@
-"""The report of a compiled model: written when it is made, and again with what was measured."""
+"""Writes the report of a compiled model: after compilation, and again with measurements."""
 
 import os
 import weakref
@@ -11,30 +11,53 @@ from poptorch_core.reports import data as columns, files
 from poptorch_core.reports.advice import advise
 
 _taken: set[Path] = set()
-Host = Callable[[], list[dict[str, Any]]]  # gives events of this host, as traces have them
+Host = Callable[[], list[dict[str, Any]]]  # returns events of this host, in the format of traces
 
 
 def write(folder: Path, executable: Any, about: dict[str, Any], host: Host = list) -> None:
     """Writes the report of a compiled model into a folder.
 
-    about: see data.make. Raises poptorch.Error where nothing can be written.
+    Args:
+        folder: The folder.
+        executable: The compiled model.
+        about: See data.make.
+        host: Returns events of this host for the trace.
+
+    Raises:
+        poptorch.Error: The folder or a file cannot be written.
     """
     files.write(folder, data_of(executable, about), host=host())
 
 
 def data_of(executable: Any, about: dict[str, Any]) -> dict[str, Any]:
-    """The data of a compiled model's report, with advice."""
+    """Returns the data of a compiled model's report, with advice.
+
+    Args:
+        executable: The compiled model.
+        about: See data.make.
+    """
     data = columns.make(executable, about)
     return {**data, "advice": advise(data)}
 
 
 def record(owner: Any, executable: Any, about: dict[str, Any], folder: Path,
            log: Callable[[str], object], host: Host = list) -> Path:  # fmt: skip
-    """write(), and once more when `owner` is gone or the process ends: then with what was measured.
-    Gives the folder.
+    """Writes the report, and again with measurements when `owner` or the process ends.
 
-    folder: a second model of this process that names the same one gets the folder "2" in it, and so
-    on. log: takes an error of the second time, when there is nobody to raise it to.
+    Args:
+        owner: The object whose end triggers the second report.
+        executable: The compiled model.
+        about: See data.make.
+        folder: The folder. A second model of this process with the same folder gets the folder "2"
+            in it, and so on.
+        log: Gets the error text if the second report cannot be written.
+        host: Returns events of this host for the trace.
+
+    Returns:
+        The folder of the report.
+
+    Raises:
+        poptorch.Error: The first report cannot be written.
     """
     place = _own(folder)
     write(place, executable, about, host)
@@ -53,7 +76,7 @@ def _own(folder: Path) -> Path:
 
 def _finish(folder: Path, executable: Any, about: dict[str, Any], process: int,
             log: Callable[[str], object], host: Host) -> None:  # fmt: skip
-    # Made anew rather than read back: what is there may by now be another process's.
+    # The report is made again, because another process may have replaced the files meanwhile.
     if os.getpid() != process or not executable.report()["runs"] or not folder.exists():
         return
     try:

@@ -1,4 +1,4 @@
-"""What a run's time goes to, in one word."""
+"""Sums up how a run spends its time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ HOST, STREAMING = ("stream_in", "stream_out"), ("load", "store")
 
 
 def make(report: dict, found: dict, samples_per_run: int) -> dict:
-    """The summary of a report.
+    """Makes the summary of a report.
 
     Args:
         report: `Executable.report()`.
         found: `Executable.inspect()`.
-        samples_per_run: 0 where it is not known.
+        samples_per_run: The samples of a run; 0 if the number is unknown.
 
     Returns:
-        The modelled time of a run, and `shares` of the time of all IPUs, which add up to 1. While
-        compute tiles wait and IO tiles transfer, that is the transfer's.
+        The modelled time of a run, and `shares` of the time of all IPUs, which add up to 1. Time in
+        which compute tiles wait while IO tiles transfer counts as transfer.
     """
     ipus = report["ipus"]
     total = report["cycles_per_run"] * len(ipus)
@@ -48,7 +48,7 @@ def _numbers_of(words: tuple[str, ...], strings: list[str]) -> list[int]:
 
 
 def _transferred(instructions: dict, strings: list[str]) -> dict[str, int]:
-    """Cycles of a run through IO tiles."""
+    """Returns the cycles of a run's transfers through IO tiles."""
     cycles = instructions["cycles"] * instructions["count"] * instructions["tiles"]
     return {
         word: int(cycles[np.isin(instructions["kind"], _numbers_of(kinds, strings))].sum())
@@ -57,7 +57,7 @@ def _transferred(instructions: dict, strings: list[str]) -> dict[str, int]:
 
 
 def _waited_for(found: dict) -> dict[str, float]:
-    """Cycles of a run in which an IPU's compute tiles wait while its IO tiles transfer."""
+    """Returns the cycles of a run in which compute tiles wait while IO tiles transfer."""
     execution, strings = found["execution"], found["strings"]
     lanes, events, kinds = execution["lanes"], execution["events"], found["instructions"]["kind"]
     whole = execution["total_cycles"] / max(execution["shown_cycles"], 1)
@@ -78,7 +78,7 @@ def _waited_for(found: dict) -> dict[str, float]:
 
 
 def _busy_until(start: np.ndarray, cycles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the time, and for how long of it events one after the other went on."""
+    """Returns points in time, and the total duration of events until each of them."""
     times = np.stack([start, start + cycles], axis=1).reshape(-1)
     busy = np.stack([np.cumsum(cycles) - cycles, np.cumsum(cycles)], axis=1).reshape(-1)
     return np.concatenate([[0], times]), np.concatenate([[0], busy])

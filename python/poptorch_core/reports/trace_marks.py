@@ -1,4 +1,4 @@
-"""What a trace shows beside its bars: how much memory is held, and arrows between IPUs."""
+"""Makes the counters of memory and the arrows between IPUs that a trace shows beside its bars."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from poptorch_core.reports.trace_run import COMPUTE, Event, Run
 
 
 def memory(run: Run) -> Iterator[Event]:
-    """What each IPU holds, in bytes, by kind, whenever it changes."""
+    """Yields the bytes that each IPU holds, by kind, at each change."""
     memory, rows = run.data["memory"], len(run.instructions["ipu"])
     kinds = [run.strings[kind] for kind in memory["allocations"]["kind"]]
     owner = np.asarray(memory["allocations"]["ipu"], np.int64)
@@ -38,7 +38,7 @@ def memory(run: Run) -> Iterator[Event]:
 
 
 def _held(allocations: dict[str, list], own: np.ndarray, rows: int) -> np.ndarray:
-    """Bytes of those allocations that are live at each instruction."""
+    """Returns the live bytes of the selected allocations at each instruction."""
     column = {name: np.asarray(allocations[name])[own] for name in ("first", "last", "bytes")}
     changes = np.zeros(rows + 1, np.int64)
     np.add.at(changes, column["first"], column["bytes"])
@@ -47,12 +47,12 @@ def _held(allocations: dict[str, list], own: np.ndarray, rows: int) -> np.ndarra
 
 
 def flows(run: Run) -> Iterator[Event]:
-    """Arrows from what sends to what first runs behind the receipt."""
+    """Yields arrows from each sending instruction to the first that runs after the receipt."""
     lane_of = {
         run.process[lane] - 1: lane for lane in range(len(run.by_lane)) if not run.thread[lane]
     }
     crossings, events = run.data["graph"]["crossings"], run.events
-    routes: dict[tuple[int, int, int], list[int]] = {}  # IPUs and op → instructions that send
+    routes: dict[tuple[int, int, int], list[int]] = {}  # (from, to, op) → sending instructions
     for row, send in enumerate(crossings["instruction"]):
         op = run.instructions["op_id"][send]
         way = crossings["from_ipu"][row], crossings["to_ipu"][row], op
@@ -86,15 +86,15 @@ def flows(run: Run) -> Iterator[Event]:
 
 
 def _landings(run: Run) -> dict[tuple[int, int], list[int]]:
-    """By IPU and op: the first instruction that takes time behind each receipt of it.
+    """Returns, by IPU and op, the first instruction that takes time after each receipt.
 
-    Receiving takes no time of its own.
+    Receiving itself takes no time.
     """
     kinds = run.instructions["kind"]
     found: dict[tuple[int, int], list[int]] = {}
     parents, cycles = run.instructions["parent"], run.instructions["cycles"]
     receive = run.strings.index("receive") if "receive" in run.strings else -1
-    next_in: dict[tuple[int, int], int] = {}  # IPU and loop → the next that takes time
+    next_in: dict[tuple[int, int], int] = {}  # (IPU, loop) → next instruction that takes time
     for row in range(len(kinds) - 1, -1, -1):
         ipu = run.instructions["ipu"][row]
         if kinds[row] == receive:

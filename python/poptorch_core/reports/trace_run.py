@@ -1,11 +1,11 @@
-"""What the parts of a trace read of a report's data: its columns, lanes and times."""
+"""Gives the parts of a trace access to a report's data: its columns, lanes and times."""
 
 from __future__ import annotations
 
 from typing import Any
 
 COMPUTE, IO, STAGES = 0, 1, 2  # threads of an IPU
-DIGITS = 4  # of microseconds: a tenth of a nanosecond
+DIGITS = 4  # decimals of microseconds: a tenth of a nanosecond
 
 Event = dict[str, Any]
 
@@ -31,10 +31,10 @@ class Run:
         return "" if index < 0 else self.strings[index]
 
     def time(self, cycles: float) -> float:
-        """In microseconds."""
+        """Converts cycles to microseconds."""
         return round(cycles * self._microseconds, DIGITS)
 
     def span(self, start: int, end: int) -> dict[str, float]:
-        """What is over before the next begins, rounded too."""
+        """Returns an event's times; rounded events that follow each other do not overlap."""
         begin = self.time(start)
         return {"ts": begin, "dur": round(self.time(end) - begin, DIGITS)}

@@ -1,7 +1,7 @@
 """Traces for chrome://tracing and Perfetto, in the Trace Event format, from a report's data.
 
-A process is an IPU, a thread its compute tiles or its IO tiles; one more thread has a bar for each
-stretch of a stage's work on a micro-batch. What the host did is a process of its own.
+A process is an IPU. Its threads are the compute tiles, the IO tiles, and the stages, with a bar for
+each section of a stage's work on a micro-batch. The host's events form separate processes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from poptorch_core.reports import trace_marks
 from poptorch_core.reports.trace_run import COMPUTE, DIGITS, IO, STAGES, Event, Run
 
-# What the time of an instruction is, in the words of the summary; of others it is computation.
+# Maps an instruction to the category of its time, named as in the summary. Others are computation.
 CATEGORIES = {
     "send": "exchange",
     "receive": "exchange",
@@ -26,18 +26,18 @@ _THREADS = {COMPUTE: "compute tiles", IO: "IO tiles", STAGES: "stages"}
 
 
 def of(data: dict[str, Any], host: Sequence[Event] = ()) -> dict[str, Any]:
-    """The trace of a run.
+    """Makes the trace of a run.
 
     Args:
-        data: What report.json holds (docs/profiling.md).
-        host: Events of the host's processes, in the same format, times in microseconds since any
-            moment: those of PVTI_OPTIONS. In the trace the first of them begins at 0.
+        data: The content of report.json (docs/profiling.md).
+        host: Events of the host's processes, those of PVTI_OPTIONS, in the same format. Their times
+            are in microseconds since any moment; in the trace the first event begins at 0.
 
     Returns:
         An object of the Trace Event format. A complete event (`ph` X) of category compute,
-        exchange, host or streaming is an event of `execution`: its name is the op's, its `args`
-        say `cycles`, `bytes`, `module`, `source` and so on; what is empty there is left out. Times
-        are modelled: cycles over the device's clock.
+        exchange, host or streaming is an event of `execution`. Its name is that of the op, and its
+        `args` contain `cycles`, `bytes`, `module`, `source` and so on, without empty ones. Times
+        are modelled: cycles divided by the device's clock rate.
     """
     run = Run(data)
     events = [
@@ -103,7 +103,7 @@ def _instructions(run: Run) -> Iterator[Event]:
 
 
 def _described(run: Run, row: int) -> Event:
-    """What all events of an instruction share."""
+    """Returns the fields that all events of an instruction share."""
     kind, file = run.text("kind", row), run.text("file", row)
     args = {
         "instruction": row,
@@ -124,7 +124,7 @@ def _described(run: Run, row: int) -> Event:
 
 
 def _stretches(run: Run) -> Iterator[Event]:
-    """A bar for each stretch of compute tiles that is one stage's, of one pass and micro-batch."""
+    """Yields a bar for each section in which compute tiles work on one stage's micro-batch."""
     for lane, rows in enumerate(run.by_lane):
         if run.thread[lane] != COMPUTE:
             continue
@@ -132,7 +132,7 @@ def _stretches(run: Run) -> Iterator[Event]:
         start = end = 0
         for row in rows:
             place = _place(run, row)
-            if place is None:  # interrupts no stretch
+            if place is None:  # does not interrupt a section
                 continue
             begin = run.events["start"][row]
             if place != at:
@@ -149,7 +149,7 @@ def _place(run: Run, row: int) -> tuple[int, str, int] | None:
     stage, micro_batch = run.instructions["stage"][instruction], run.events["micro_batch"][row]
     if stage < 0 or micro_batch < 0 or run.events["rounds"][row] > 1:
         return None
-    if run.text("kind", instruction) in ("stash", "restore"):  # forward ones, in whatever stretch
+    if run.text("kind", instruction) in ("stash", "restore"):  # forward in any section
         return None
     return stage, run.text("pass", instruction), micro_batch
 
@@ -168,7 +168,7 @@ def _stretch(run: Run, lane: int, place: tuple[int, str, int], start: int, end: 
 
 
 def _host(events: Sequence[Event], ipus: int) -> Iterator[Event]:
-    """With processes numbered behind the IPUs, from time 0."""
+    """Yields the host's events from time 0, with process numbers after those of the IPUs."""
     timed = [event["ts"] for event in events if "ts" in event]
     first = min(timed, default=0.0)
     processes: dict[int, int] = {}

@@ -1,1 +1,1 @@
-"""The private half of popxl: records behind the user's objects, and what works on them."""
+"""The private half of popxl: the records of user objects, and the code that works on them."""

@@ -1,4 +1,4 @@
-"""Makes graphs from functions: which arguments become inputs, and what they are called."""
+"""Makes graphs from functions: chooses which arguments become inputs, and names them."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ _INPUTS = (Tensor, TensorSpec)
 
 
 def graph_name(fn: Any) -> str:
-    """The base name of a graph made from `fn`. TypeError for something that has none."""
+    """Returns the base name of a graph made from `fn`. Raises TypeError if `fn` has none."""
     if isinstance(fn, Module):
         return type(fn).__qualname__.replace(".<locals>", "")
     if not callable(fn) or not hasattr(fn, "__qualname__"):
@@ -37,7 +37,7 @@ def build_graph(ir: "Ir", fn: Callable[..., Any], args: tuple, kwargs: dict) -> 
             f"The arguments do not match the signature of {name}{signature}: {error}."
         ) from error
     bound.apply_defaults()
-    # The name is taken before graphs that `fn` makes take theirs.
+    # This graph reserves its name before `fn` makes other graphs.
     graph = ir.create_empty_graph(name)
     with graph:
         for key, value in bound.arguments.items():

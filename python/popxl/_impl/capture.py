@@ -1,4 +1,4 @@
-"""Graphs that take in tensors of other graphs where they are used."""
+"""Graphs that capture tensors of other graphs at their use."""
 
 from popxl._impl.records import of
 from popxl.graph import Graph
@@ -6,12 +6,12 @@ from popxl.tensor_base import Tensor, graph_input
 
 
 def take_in(graph: Graph, sources: "tuple[Graph, ...]") -> None:
-    """Makes tensors of `sources` inputs of `graph`, of its record's `captured`, at their use."""
+    """Makes each used tensor of `sources` an input of `graph`, noted in its record's `captured`."""
     of(graph).sources, of(graph).capture = sources, lambda tensor: _captured(graph, tensor)
 
 
 def _captured(graph: Graph, tensor: Tensor) -> Tensor:
-    """The input that stands for a tensor of another graph; variables go in by reference."""
+    """Returns the input that stands for another graph's tensor; variables pass by reference."""
     captured, root = of(graph).captured, of(tensor).root()
     plain = tensor is root or of(tensor).to_view is None
     source = root if plain and of(root).is_memory() else tensor

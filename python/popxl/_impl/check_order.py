@@ -1,8 +1,8 @@
 """Refuses programs in which in-place writes have no fixed order.
 
-The compiler runs ops as they were written, but a program must not rely on that: between an op
-that writes a tensor and every other op that uses the same memory, a chain of results or an
-`in_sequence` must say which comes first. Calls that write by reference are left out, as in PopXL.
+The compiler runs ops in the order in which they were written, but a program must not rely on that.
+A chain of results or an `in_sequence` must order an op that writes a tensor and every other op that
+uses the same memory. The check ignores calls that write by reference, as PopXL does.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ _CALLS = ("Call", "Loop")
 
 
 def check_order(ir: "Ir") -> None:
-    """popart_exception naming two ops when their order on one tensor is open."""
+    """Raises popart_exception that names two ops whose order on one tensor is undefined."""
     for graph in of(ir).graphs:
         _check_graph(graph)
 
@@ -47,19 +47,19 @@ def _check_graph(graph: "Graph") -> None:
                         f"Inplacing ambiguity detected. {first.op_type}.{first.id} and "
                         f"{second.op_type}.{second.id} of graph {of(graph).label} both use "
                         f"{root!r}, which {writer.op_type}.{writer.id} writes in place, and "
-                        "nothing says which comes first. Write them inside of "
+                        "their order is not defined. Write them inside "
                         "`with popxl.in_sequence():`."
                     )
 
 
 def _are_ordered(earlier: dict[int, int], first: int, second: int) -> bool:
-    """Whether one of two ops, by their ids, surely comes before the other."""
+    """Returns whether two ops, given by id, have a defined order."""
     base = min(earlier)
     return bool((earlier[second] >> first - base | earlier[first] >> second - base) & 1)
 
 
 def _ancestors(graph: "Graph") -> dict[int, int]:
-    """For each op the set, as bits, of the ops of its graph that surely come before it."""
+    """Returns for each op the ops of its graph that must come before it, as a bit set."""
     out: dict[int, int] = {}
     base = min(op.id for op in of(graph).ops)
     for op in of(graph).ops:

@@ -1,4 +1,4 @@
-"""How a gradient graph's inputs and outputs belong to the forward graph."""
+"""The mapping from a gradient graph's inputs and outputs to the forward graph."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -8,7 +8,7 @@ from popxl.tensor_base import Tensor
 
 
 class ExpectedConnectionType(IntEnum):
-    """What a connection of a gradient graph is: a forward tensor, or the gradient of one."""
+    """The kind of a gradient graph's connection: a forward tensor, or the gradient of one."""
 
     Fwd = 0
     FwdGrad = 1
@@ -26,7 +26,7 @@ class ExpectedConnection:
 
 
 def connect(t: Tensor, kind: ExpectedConnectionType) -> ExpectedConnection:
-    """The connection of a forward tensor, or of its gradient."""
+    """Returns the connection of a forward tensor, or of its gradient."""
     made = object.__new__(ExpectedConnection)
     vars(made).update(fwd_tensor=t, connection_type=kind)
     return made

@@ -1,4 +1,4 @@
-"""Graphs as a drawing in Graphviz's language."""
+"""Drawings of graphs in Graphviz's language."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ def _quoted(text: str) -> str:
 
 
 def dot_text(ir: "Ir") -> str:
-    """A cluster a graph, a node an op, an edge for each tensor that one op hands to another."""
+    """Returns a drawing: one cluster per graph, one node per op, one edge per passed tensor."""
     lines = ["digraph popxl {"]
     for number, graph in enumerate(of(ir).graphs):
         lines += [f"  subgraph cluster_{number} {{", f"    label={_quoted(of(graph).label)};"]
@@ -29,10 +29,10 @@ def dot_text(ir: "Ir") -> str:
 
 
 def checkpoint(ir: "Ir", check: str) -> None:
-    """Draws all graphs if session option dotChecks names `check`, or "ALL".
+    """Draws all graphs if session option dotChecks contains `check` or "ALL".
 
-    The file is `<check>.dot` in option logDir, by default the working directory; a second one of
-    that name gets a number.
+    The file is `<check>.dot` in option logDir, by default the working directory. Further files of
+    that name get a number.
     """
     options = ir._pb_ir.getSessionOptions()
     if not check or not {check.upper(), "ALL"} & {name.upper() for name in options.dotChecks}:

@@ -1,6 +1,7 @@
-"""A program over several processes, instances: what joins them, and what only together they have.
+"""Programs over several processes (instances): their connection, and data that they exchange.
 
-Every instance compiles the program of all replicas and runs its own; hosts have the data of all.
+Every instance compiles the program of all replicas and runs its own replicas. Every host has the
+data of all replicas.
 """
 
 import zlib
@@ -17,10 +18,12 @@ _WARNING = 3  # a level of the core's log
 
 
 def share_of(replicas: Replicas) -> dict[str, Any]:
-    """What the compiler is told, beside its options, of the replicas that run here.
+    """Returns the compiler's arguments for the replicas of this instance.
 
-    Waits for the other instances when it is first called. popart_exception where nothing joins
-    them.
+    The first call blocks until the other instances have called it.
+
+    Raises:
+        popart_exception: The instances are not connected.
     """
     if replicas.instances == 1:
         return {}
@@ -31,7 +34,7 @@ def share_of(replicas: Replicas) -> dict[str, Any]:
     if (here.index, here.count) != (replicas.instance, replicas.instances):
         raise popart_exception(
             f"The program says that this is instance {replicas.instance} of {replicas.instances}, "
-            f"but it was started as {here.index} of {here.count}, so nothing joins the instances. "
+            f"but it was started as {here.index} of {here.count}, so the instances cannot connect. "
             "Start it with poprun, or with `python -m popdist` under another launcher."
         )
     check_all_are_here(replicas, "A session")
@@ -40,26 +43,26 @@ def share_of(replicas: Replicas) -> dict[str, Any]:
 
 
 def check_can_attach() -> None:
-    """popart_exception where the launcher was told to run without devices."""
+    """Raises popart_exception if the program runs with --offline-mode."""
     if instance.is_offline():
         raise popart_exception(
-            "poprun was started with --offline-mode, in which programs are compiled and reported, "
-            "but not attached and run."
+            "poprun was started with --offline-mode, which compiles programs and writes their "
+            "reports, but does not run them."
         )
 
 
 def check_all_are_here(replicas: Replicas, what: str) -> None:
-    """popart_exception within popdist.execute_on_instances, where some instances are not."""
+    """Raises popart_exception inside popdist.execute_on_instances of fewer instances."""
     if replicas.instances > 1 and len(together.members()) < replicas.instances:
         raise popart_exception(
             f"{what} of a program of {replicas.instances} instances needs all of them, but within "
-            f"popdist.execute_on_instances there are only {list(together.members())}. Do it "
+            f"popdist.execute_on_instances there are only {list(together.members())}. Call it "
             "outside, or make a program of one instance: popxl.Ir(replication=...)."
         )
 
 
 def compare(replicas: Replicas, data: "Mapping[Any, np.ndarray]") -> None:
-    """Warns of the first variable of which instances have other data. They call it together."""
+    """Warns of the first variable whose data differs between instances. All must call it."""
     if replicas.instances == 1 or not data:
         return
     from popdist import collectives
@@ -68,23 +71,29 @@ def compare(replicas: Replicas, data: "Mapping[Any, np.ndarray]") -> None:
     own = np.array([zlib.crc32(each.data) for each in flat], np.int64)
     digests = collectives.all_gather(own, name="variables of popxl")
     if digests.size != own.size * replicas.instances:
-        return  # other programs, which the first run refuses
+        return  # the programs differ, which the first run refuses
     differs = (digests.reshape(-1, own.size) != own).T
     for variable, there in zip(data, differs, strict=True):
         if there.any():
             _core.log(
                 _WARNING,
                 f"{variable!r} begins with other data in instance {there.argmax()} than in "
-                f"instance {replicas.instance}, this one. Every instance takes the data of all "
-                "replicas: draw it from one seed, or read it from one file.",
+                f"instance {replicas.instance}, this one. Every instance needs the data of all "
+                "replicas: draw it from the same seed, or read it from the same file.",
             )
             return
 
 
 def exchanged(executable: Any, rows: np.ndarray, replicas: Sequence[int], what: str) -> np.ndarray:
-    """Rows of replicas, each as its instance has it: those of others are put in place.
+    """Returns `rows`, with the rows of other instances' replicas fetched from them, in place.
 
-    rows: dense, one for each of `replicas`. All instances call it. what: for errors.
+    All instances must call it.
+
+    Args:
+        executable: The compiled program.
+        rows: A dense array with a row for each of `replicas`.
+        replicas: The numbers of the replicas.
+        what: The operation, for errors.
     """
     _, here, everywhere = executable.replicas
     if here < everywhere:

@@ -1,4 +1,4 @@
-"""Which part of a variable's data on the host lies on which replica."""
+"""The distribution of a variable's host data over replicas."""
 
 from collections.abc import Mapping
 
@@ -7,10 +7,13 @@ from popxl.replica_grouping import ReplicaGrouping, replicas_by_group
 
 
 class Layout:
-    """Which part of a variable's host data lies on a replica.
+    """The parts of a variable's host data that replicas hold.
 
-    shape: of one group's data. shards: how many parts it is cut into; a group of constant stride
-    holds them in turn.
+    Args:
+        rg: The groups of replicas that share data.
+        shape: The shape of one group's data.
+        shards: The number of parts of it; the replicas of a group of constant stride hold them in
+            turn.
     """
 
     def __init__(self, rg: ReplicaGrouping, shape: tuple[int, ...], shards: int) -> None:
@@ -24,7 +27,7 @@ class Layout:
 
     @property
     def row_shape(self) -> tuple[int, ...]:
-        """The shape of what a replica holds."""
+        """The shape of a replica's part."""
         return self.shape if self.shards == 1 else (-(-self._elements // self.shards),)
 
     @property
@@ -32,30 +35,30 @@ class Layout:
         return int(np.prod(self.shape, dtype=np.int64))
 
     def spread(self, data: np.ndarray) -> np.ndarray:
-        """The data of every replica's group, from one of each group."""
+        """Returns the data of each replica's group, from the data of each group."""
         groups = self.rg.assignment
         whole = [data[groups[r]] if self.rg.num_groups > 1 else data for r in range(self.replicas)]
         return np.stack(whole)
 
     def row(self, whole: np.ndarray, replica: int) -> np.ndarray:
-        """What a replica holds of its group's data."""
+        """Returns a replica's part of its group's data."""
         if self.shards == 1:
             return whole
         rank = self._inside[self._home[replica]].index(replica) % self.shards
         return sharded(whole, self.shards)[rank]
 
     def _holders(self, replica: int) -> list[int]:
-        """The replicas that hold the shards of its group's data, in their order."""
+        """Returns the replicas that hold the shards of a replica's group, in order of shards."""
         members = self._inside[self._home[replica]]
         first = members.index(replica) // self.shards * self.shards
         return members[first : first + self.shards]
 
     def sources(self, wanted: "list[int]") -> list[int]:
-        """The replicas whose rows make the data of these replicas' groups, ascending."""
+        """Returns the replicas whose rows form the data of these replicas' groups, ascending."""
         return sorted({holder for replica in wanted for holder in self._holders(replica)})
 
     def whole(self, rows: "Mapping[int, np.ndarray]", replica: int) -> np.ndarray:
-        """The data of a replica's group, from what `sources` hold."""
+        """Returns the data of a replica's group, from the rows of `sources`."""
         if self.shards == 1:
             return rows[replica]
         flat = np.concatenate([rows[holder] for holder in self._holders(replica)])

@@ -1,4 +1,4 @@
-"""The main graph turned into a loop over what it held."""
+"""Turns the main graph into a loop over its former ops."""
 
 import copy
 import json
@@ -13,13 +13,16 @@ from popxl.tensor import Tensor
 
 
 def _is_outside(tensor: Tensor) -> bool:
-    """Whether it stays in the main graph: variables, constants, shards, and views of them."""
+    """Returns whether a tensor stays in the main graph.
+
+    Variables, constants, shards and views of them do.
+    """
     kept = of(tensor)
     return kept.producer is None
 
 
 def _twin(tensor: Tensor, inner: Any, copies: dict) -> Tensor:
-    """The inner graph's input for a tensor of the main graph."""
+    """Returns the inner graph's input for a tensor of the main graph."""
     record: Any = copy.copy(of(tensor))
     record.tensor = twin = made(Tensor, record)
     if record.value is not None:
@@ -29,7 +32,7 @@ def _twin(tensor: Tensor, inner: Any, copies: dict) -> Tensor:
 
 
 def _slot(tensor: Tensor) -> str:
-    """The name of a tensor's state; empty when it has none."""
+    """Returns the name of a tensor's state; empty if it has none."""
     kept: Any = of(tensor)
     if isinstance(kept, ConstantRecord) or kept.base is not None or kept.value is None:
         return ""
@@ -37,7 +40,7 @@ def _slot(tensor: Tensor) -> str:
 
 
 def _restore(tensor: Tensor, slot: str, outer: Any) -> None:
-    """Gives a tensor that stays a value in the main graph again, which has lost all ops."""
+    """Makes a new value in the emptied main graph for a tensor that stays there."""
     kept: Any = of(tensor)
     if slot:
         kept.value = outer.core.variable(slot)
@@ -49,7 +52,10 @@ def _restore(tensor: Tensor, slot: str, outer: Any) -> None:
 def repeat_main(graph: Graph, name: str, count: int) -> Graph:
     """Moves the ops of the main graph into a new graph, which a loop runs `count` times.
 
-    Variables and constants stay; those in use are by-reference inputs of the new graph. Returns it.
+    Variables and constants stay; the used ones become by-reference inputs of the new graph.
+
+    Returns:
+        The new graph.
     """
     program, outer = of(graph.ir), of(graph)
     inner_graph = make_graph(graph.ir, name, program.core_name(name))

@@ -1,4 +1,4 @@
-"""The operators, methods and indexing of tensors: each is one or a few ops."""
+"""The operators, methods and indexing of tensors, each made of one or a few ops."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class _Above:
-    """What stands above tensors, which `provide` gives when the package is imported."""
+    """The functions of higher modules, which `provide` sets when the package is imported."""
 
     ops: Any
     constant: Callable[..., "Tensor"]
@@ -22,16 +22,17 @@ _above = _Above()
 
 
 def provide(ops: Any, constant: "Callable[..., Tensor]") -> None:
-    """Says what operators call: the module of the ops, and what makes constants."""
+    """Sets what operators call: the module of the ops, and the constructor of constants."""
     _above.ops, _above.constant = ops, constant
 
 
 def as_operand(
     value: Any, like: "Operators", dtype: "dtype_class | None" = None, raise_on_empty: bool = True
 ) -> "Tensor":
-    """`value` as a tensor: a constant of `dtype`, or `like`'s, when it is none.
+    """Returns `value` as a tensor; other values become constants of `dtype` or of `like`'s dtype.
 
-    ValueError if it is empty and that is not allowed.
+    Raises:
+        ValueError: The value is empty, and raise_on_empty is set.
     """
     if isinstance(value, Operators):
         return cast("Tensor", value)
@@ -42,13 +43,13 @@ def as_operand(
 
 
 class Operators:
-    """Mixed into Tensor. Operands that are no tensors become constants of the tensor's dtype."""
+    """A mixin for Tensor. Operands that are not tensors become constants of its dtype."""
 
-    __iter__ = None  # a tensor is no sequence of its rows
+    __iter__ = None  # a tensor is not a sequence of its rows
     __contains__ = None
     __array_ufunc__ = None  # so that NumPy leaves `array + tensor` to the tensor
 
-    if TYPE_CHECKING:  # of Tensor
+    if TYPE_CHECKING:  # Tensor defines these
 
         @property
         def shape(self) -> tuple[int, ...]: ...
@@ -60,7 +61,7 @@ class Operators:
     def _ensure_tensor(
         self, value: Any, dtype: "dtype_class | None" = None, raise_on_empty: bool = True
     ) -> "Tensor":
-        """`value` as a tensor: a constant of `dtype`, or this one's, when it is none."""
+        """Returns `value` as a tensor; others become constants of `dtype` or of this one's."""
         return as_operand(value, self, dtype, raise_on_empty)
 
     def __add__(self, other: Any) -> "Tensor":
@@ -129,29 +130,29 @@ class Operators:
     def __len__(self) -> int:
         if not self.shape:
             raise ValueError(
-                "A scalar has no len(), nor is its truth known when the program is written: use "
-                "ops.conditional or ops.where."
+                "A scalar has no len(), and its truth value is not known when the program is "
+                "written: use ops.conditional or ops.where."
             )
         return self.shape[0]
 
     def __array__(self, dtype: Any = None, copy: "bool | None" = None) -> Any:
         raise TypeError(
             f"{self!r} holds no data when the program is written: store it to a stream, or read a "
-            "variable by Session.get_tensor_data."
+            "variable with Session.get_tensor_data."
         )
 
     @property
     def T(self) -> "Tensor":
-        """All dimensions in reverse order."""
+        """The tensor with its dimensions in reverse order."""
         return self.transpose()
 
     @property
     def T_(self) -> "Tensor":
-        """All dimensions in reverse order, sharing this tensor's memory."""
+        """The tensor with its dimensions in reverse order, sharing this tensor's memory."""
         return _above.ops.transpose_(self)
 
     def transpose(self, permutation: "Iterable[int] | None" = None) -> "Tensor":
-        """Dimension i becomes `permutation[i]`; by default their order is reversed."""
+        """Makes dimension `permutation[i]` the result's i-th; by default reverses the order."""
         return _above.ops.transpose(self, permutation)
 
     def transpose_(self, permutation: "Iterable[int] | None" = None) -> "Tensor":
@@ -159,7 +160,7 @@ class Operators:
         return _above.ops.transpose_(self, permutation)
 
     def reshape(self, shape: Iterable[int]) -> "Tensor":
-        """The same elements in another shape; one size may be -1."""
+        """Returns the same elements in another shape; one size may be -1."""
         return _above.ops.reshape(self, shape)
 
     def reshape_(self, shape: Iterable[int]) -> "Tensor":
@@ -167,23 +168,23 @@ class Operators:
         return _above.ops.reshape_(self, shape)
 
     def flatten(self) -> "Tensor":
-        """One dimension."""
+        """Returns the elements in one dimension."""
         return _above.ops.flatten(self)
 
     def flatten_(self) -> "Tensor":
-        """One dimension, sharing this tensor's memory."""
+        """`flatten`, sharing this tensor's memory."""
         return _above.ops.flatten_(self)
 
     def detach(self) -> "Tensor":
-        """The tensor without gradient."""
+        """Returns the tensor without gradient."""
         return _above.ops.detach(self)
 
     def detach_(self) -> "Tensor":
-        """The tensor without gradient, sharing this tensor's memory."""
+        """`detach`, sharing this tensor's memory."""
         return _above.ops.detach_(self)
 
     def diag(self) -> "Tensor":
-        """The diagonal of a matrix. ValueError for another rank."""
+        """Returns the diagonal of a matrix. Raises ValueError for another rank."""
         if self.rank != 2:
             raise ValueError(f"diag takes a matrix but got shape {self.shape}.")
         rows, columns = self.shape
@@ -191,7 +192,7 @@ class Operators:
         return _above.ops.gather(self.flatten(), _above.constant(places))
 
     def copy_to_ipu(self, destination: int, source: "int | None" = None) -> "Tensor":
-        """The tensor on IPU `destination`; variables and constants need the source's."""
+        """Copies the tensor to IPU `destination`; variables and constants need `source`."""
         return _above.ops.ipu_copy(self, destination, source)
 
     def __getitem__(self, key: Any) -> "Tensor":
@@ -199,7 +200,11 @@ class Operators:
 
 
 def _index(t: Any, key: Any) -> "Tensor":
-    """Ints and slices: Slice (and Subsample); int tensors: Gather; a bool mask: where, else 0."""
+    """Indexes a tensor.
+
+    Ints and slices become Slice (and Subsample), int tensors Gather. A bool mask becomes Where with
+    0 for elements outside.
+    """
     if isinstance(key, (list, np.ndarray)) or hasattr(key, "cpu"):
         key = _above.constant(key)
     if isinstance(key, Operators):
@@ -207,7 +212,7 @@ def _index(t: Any, key: Any) -> "Tensor":
             zero = _above.constant(0, t.dtype)
             return _above.ops.where(key, t, zero)
         if not key.dtype.is_int:
-            raise TypeError(f"A tensor cannot be indexed by one of {key.dtype}.")
+            raise TypeError(f"A tensor cannot be indexed by a tensor of {key.dtype}.")
         return _above.ops.gather(t, key)
     keys = key if isinstance(key, tuple) else (key,)
     if any(isinstance(k, (bool, np.bool_)) for k in keys):
@@ -239,8 +244,8 @@ def _index(t: Any, key: Any) -> "Tensor":
             squeezed.append(axis)
         else:
             raise TypeError(
-                f"A tensor cannot be indexed by a {type(k).__name__}: ints, slices, int tensors "
-                "and bool masks are taken. Use ops.reshape for new axes."
+                f"A tensor cannot be indexed by a {type(k).__name__}: use ints, slices, int "
+                "tensors or bool masks. Use ops.reshape for new axes."
             )
         step.append(1)
     out = _above.ops.slice(t, start, stop, step, axes) if axes else t

@@ -1,6 +1,6 @@
-"""Functions that show popxl's objects as PopART does.
+"""Functions that present popxl's objects through PopART's interface.
 
-popart defines them and is built on popxl, so popxl calls them through this table. popart fills it
+popart defines them and depends on popxl, so popxl calls them through this table. popart fills it
 when it is imported, which `import popxl` does last.
 """
 

@@ -1,4 +1,4 @@
-"""What a session's streams take and give: shapes and dtypes, known before the first data comes."""
+"""The arrays of a session's streams: shapes and dtypes, known before the first run."""
 
 import math
 from collections.abc import Iterable
@@ -12,11 +12,15 @@ from popxl.utils import to_numpy
 
 
 class Port:
-    """A stream as a run sees it: what its arrays must be, known before the first one comes.
+    """The arrays of a stream in a run.
 
-    shape: of the user's array. compiled: of the one that the program takes or gives. leads: what
-    the first dimensions of the user's array are for. made: the transfers of a run, which may be
-    fewer than the array has, and none where no op uses the stream.
+    Args:
+        stream: The stream.
+        shape: The shape of the array that users pass or get.
+        compiled: The shape of the program's array.
+        leads: The meanings of the first dimensions of the users' array.
+        made: The transfers of a run: fewer than the array has, perhaps; 0 if no op uses the
+            stream.
     """
 
     def __init__(
@@ -35,7 +39,7 @@ class Port:
         self._bits = as_bits(np.empty(0, self._dtype)).dtype
 
     def checked(self, data: Any, downcast: bool) -> np.ndarray:
-        """`data` as the program takes it. ValueError for another shape or dtype."""
+        """Returns `data` as the program's array. Raises ValueError for another shape or dtype."""
         array = to_numpy(unmapped(data), None, downcast, copy=False)
         if array.dtype != self._bits:
             array = self._converted(array, data)
@@ -72,12 +76,12 @@ class Port:
             return array.reshape(expected)
         each = f", {self.stream.shape} for each of {' and '.join(self._leads)}," if leads else ""
         raise ValueError(
-            f"{self.stream!r} takes data of shape {expected}{each} but got {array.shape}. Give the "
-            "data that shape, or the stream another when it is made."
+            f"{self.stream!r} takes data of shape {expected}{each} but got {array.shape}. Reshape "
+            "the data, or make the stream with another shape."
         )
 
     def returned(self, result: np.ndarray) -> np.ndarray:
-        """What the program gave, in the stream's dtype and shape."""
+        """Returns the program's array in the stream's dtype and shape."""
         if not self._used:
             return np.zeros(self._shape, self._dtype)
         if result.dtype != self._dtype:
@@ -90,17 +94,26 @@ class Port:
 
 
 def io_shape(stream: Stream, transfers: int, replicas: int) -> tuple[int, ...]:
-    """The shape of a stream's array for a run: (transfers, replicas) + shape, without ones."""
+    """Returns the shape of a stream's array in a run: (transfers, replicas) + shape.
+
+    The first two are left out if they are 1.
+    """
     return (*(n for n in (transfers, replicas) if n > 1), *stream.shape)
 
 
 def ports_of(
     streams: Iterable[Stream], types: Iterable[Any], transfers: int, replicas: int
 ) -> list[Port]:
-    """Streams as a run sees them.
+    """Returns the ports of streams.
 
-    types: of the program's arrays. transfers: `ir.num_host_transfers`; ValueError for a stream
-    that makes more. replicas: of this instance.
+    Args:
+        streams: The streams.
+        types: The types of the program's arrays.
+        transfers: `ir.num_host_transfers`.
+        replicas: The replicas of this instance.
+
+    Raises:
+        ValueError: A stream makes more transfers.
     """
     counts = {"transfers": transfers, "replicas": replicas}
     leads = [f"{n} {what}" for what, n in counts.items() if n > 1]
@@ -112,7 +125,7 @@ def ports_of(
 
 
 def _made_transfers(stream: Stream, shape: "list[int]", transfers: int, replicas: int) -> int:
-    """How often a run transfers."""
+    """Returns the number of transfers of a stream in a run."""
     each = max(1, math.prod(stream.shape) * replicas)
     made = math.prod(shape) // each
     if made > transfers:
@@ -124,5 +137,5 @@ def _made_transfers(stream: Stream, shape: "list[int]", transfers: int, replicas
 
 
 def unmapped(data: Any) -> Any:
-    """Memory-mapped data as an array like others, which may be converted: it is only read."""
+    """Returns memory-mapped data as a plain array, which may be converted: it is only read."""
     return np.asarray(data) if isinstance(data, np.memmap) else data

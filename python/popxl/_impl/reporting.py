@@ -1,4 +1,4 @@
-"""Reports of sessions: who asks for them, and what they say beside the program."""
+"""Reports of sessions: whether the options ask for one, and where it is written."""
 
 import os
 from pathlib import Path
@@ -14,9 +14,10 @@ _WARNING, _ERROR = 3, 4  # levels of the core's log
 
 
 def folder_of(ir: Ir) -> Path | None:
-    """Where the report of a session goes; None: nobody asks for one.
+    """Returns the folder for the report of a session; None if no option asks for a report.
 
-    Raises poptorch_core.Error where it cannot be written, before anything is compiled for it.
+    Raises:
+        poptorch_core.Error: The report cannot be written. It is raised before compilation.
     """
     options = ir._pb_ir.getSessionOptions().engineOptions
     folder = asked.folder(options, lambda text: _core.log(_WARNING, text))
@@ -29,8 +30,17 @@ def folder_of(ir: Ir) -> Path | None:
 
 
 def begin(session: object, ir: Ir, executable: _core.Executable, folder: Path | None) -> None:
-    """Writes the report of what was just compiled: now, and once more when the session is gone or
-    the process ends. Only then is what does not fit told. folder: see folder_of."""
+    """Writes the report of a compiled session: now, and again when the session or process ends.
+
+    It checks the memory after the report is written, so that a program that does not fit still has
+    a report.
+
+    Args:
+        session: The session.
+        ir: Its program.
+        executable: The compiled program.
+        folder: The result of folder_of.
+    """
     if folder is not None:
         from poptorch_core.reports import recording
 
@@ -42,7 +52,7 @@ def begin(session: object, ir: Ir, executable: _core.Executable, folder: Path | 
 
 
 def write(ir: Ir, executable: _core.Executable, folder: "str | os.PathLike[str]") -> None:
-    """Writes the report of a session as it is now."""
+    """Writes the current report of a session."""
     from poptorch_core.reports import recording
 
     recording.write(Path(folder), executable, _about(ir))

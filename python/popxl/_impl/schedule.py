@@ -1,4 +1,4 @@
-"""The order of a graph's ops, and the text of its schedule, as PopXL prints it."""
+"""The order of a graph's ops, and the text of its schedule in PopXL's format."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class _Numbers:
-    """Numbers tensors `%1, %2, ...` on first sight."""
+    """Numbers tensors `%1, %2, ...` in the order of first use."""
 
     def __init__(self) -> None:
         self._numbers: dict[Tensor, str] = {}
@@ -33,7 +33,7 @@ def _op_line(op: "OpRecord", number: _Numbers) -> str:
 
 
 def schedule_text(graph: "Graph", names: "Mapping[Tensor, str] | None" = None) -> str:
-    """The graph's inputs, ops in order, and outputs. `names` are shown before inputs."""
+    """Returns the graph's inputs, ops in order, and outputs as text. Inputs have `names`."""
     number = _Numbers()
     names = names or {}
     inputs = []
@@ -47,9 +47,10 @@ def schedule_text(graph: "Graph", names: "Mapping[Tensor, str] | None" = None) -
 
 
 def op_order(graph: "Graph") -> "list[OpRecord]":
-    """The ops as they were written, but those of an `in_sequence(False)` by what they keep alive.
+    """Returns the ops in the order in which they were written.
 
-    Of the ops of such a block that could come next, the one that adds least to the bytes alive.
+    Inside an `in_sequence(False)`, the next op is the one among the ready ops that adds the fewest
+    live bytes.
     """
     out: list[OpRecord] = []
     for block, ops in itertools.groupby(of(graph).ops, key=lambda op: op.block):

@@ -1,7 +1,7 @@
 """The ops: functions on tensors of the current graph.
 
-Every op raises TypeError for what is no tensor, and ValueError for tensors of other graphs, of
-different IPUs, or of shapes and dtypes that do not fit.
+Every op raises TypeError for an operand that is not a tensor. It raises ValueError for tensors of
+other graphs, of different IPUs, or of shapes and dtypes that do not fit.
 """
 
 from popxl.ops import collectives as collectives, utils as utils, var_updates as var_updates

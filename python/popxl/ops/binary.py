@@ -1,4 +1,4 @@
-"""Element-wise ops of several tensors, which broadcast as NumPy's do; dtypes must be equal."""
+"""Element-wise ops of several tensors. They broadcast like NumPy's; dtypes must be equal."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _into(op: OpBuild, t: Tensor, value: Any) -> Any:
 
 
 def add_(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs += rhs; the sum has the shape of lhs, else ValueError."""
+    """lhs += rhs. Raises ValueError unless the sum has the shape of lhs."""
     check_same_dtype("AddLhsInplace", lhs, rhs)
     return in_place(
         "AddLhsInplace",
@@ -71,7 +71,7 @@ def pow(t: Tensor, e: "float | Tensor") -> Tensor:
 
 
 def maximum(*ts: Tensor) -> Tensor:
-    """The greatest of the tensors, element by element. ValueError without any."""
+    """Returns the element-wise maximum of the tensors. Raises ValueError without any."""
     if not ts:
         raise ValueError("maximum takes at least one tensor.")
     check_same_dtype("Max", *ts)
@@ -101,24 +101,24 @@ def _logical(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Te
 
 
 def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Whether both are true, as bool; other dtypes are cast to bool."""
+    """Returns whether both are true, as bool; other dtypes are cast to bool."""
     return _logical("And", "logical_and", lhs, rhs, "and_out")
 
 
 def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Whether one is true, as bool; other dtypes are cast to bool."""
+    """Returns whether at least one is true, as bool; other dtypes are cast to bool."""
     return _logical("Or", "logical_or", lhs, rhs, "or_out")
 
 
 def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs where the condition is true, else rhs; a condition of another dtype is cast to bool."""
+    """Returns lhs where the condition is true, else rhs; the condition is cast to bool."""
     check_tensors("Where", [condition, lhs, rhs])
     check_same_dtype("Where", lhs, rhs)
     return simple("Where", "select", [as_bool(condition), lhs, rhs], "where_out")
 
 
 def _scaled(op: OpBuild, X: Tensor, Y: Tensor, a: Any, b: Any) -> Any:
-    """a·X + b·Y in X's dtype; a scale of 1 is left out."""
+    """Returns a·X + b·Y in X's dtype, without multiplications by 1."""
 
     def term(t: Tensor, scale: Any) -> Any:
         value = op.cast(t, X.dtype)
@@ -142,7 +142,7 @@ def _scaled_inputs(X: Tensor, Y: Tensor, a: Any, b: Any) -> "list[Tensor | None]
 def scaled_add(
     X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
 ) -> Tensor:
-    """a·X + b·Y of equal shapes, in the dtype of X. a and b: numbers or scalar tensors."""
+    """Returns a·X + b·Y of equal shapes, in X's dtype. a and b: numbers or scalar tensors."""
     inputs = _scaled_inputs(X, Y, a, b)
     return composed("ScaledAdd", inputs, "scaled_add_out", lambda op: _scaled(op, X, Y, a, b))
 
@@ -150,7 +150,7 @@ def scaled_add(
 def scaled_add_(
     X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
 ) -> Tensor:
-    """X = a·X + b·Y, as `scaled_add`."""
+    """X = a·X + b·Y, like `scaled_add`."""
     inputs = _scaled_inputs(X, Y, a, b)
     op = OpBuild("ScaledAddLhsInplace", *inputs)
     name = f"scaled_add__{X.name}"

@@ -1,4 +1,4 @@
-"""How the ops of this package are made: one record for the schedule, core ops for the compiler."""
+"""Construction of this package's ops: one record for the schedule, core ops for the compiler."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,10 +14,16 @@ from popxl.tensor_base import make_tensor
 
 
 def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bool = True) -> Any:
-    """The current graph, after a check that all tensors are its own.
+    """Returns the current graph, after a check that it has all tensors.
 
-    together: they must also lie on one IPU and tile set. TypeError: something is not a tensor.
-    ValueError: one is of another graph, IPU or tile set.
+    Args:
+        op_type: The op, for errors.
+        tensors: The tensors; None is ignored.
+        together: Whether they must also be on one IPU and tile set.
+
+    Raises:
+        TypeError: Something is not a tensor.
+        ValueError: A tensor is of another graph, IPU or tile set.
     """
     graph = get_op_graph()
     for tensor in tensors:
@@ -31,7 +37,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
         if tensor.ir is not graph.ir:
             raise ValueError(
                 f"{op_type}: {tensor!r} belongs to {tensor.ir!r} but the current program is "
-                f"{graph.ir!r}. Programs share no tensors: make one in this program."
+                f"{graph.ir!r}. Programs do not share tensors: make one in this program."
             )
         if of(tensor).graph not in (graph, *of(graph).sources):
             raise ValueError(
@@ -44,7 +50,7 @@ def check_tensors(op_type: str, tensors: "Sequence[Tensor | None]", together: bo
 
 
 def _check_places(op_type: str, tensors: "list[Tensor]") -> None:
-    """ValueError unless tensors with a place share it, and `popxl.ipu` around does not differ."""
+    """Raises ValueError unless placed tensors agree with each other and with `popxl.ipu`."""
     places = {(of(t).ipu, of(t).io_tiles): t for t in tensors}
     if len(places) > 1:
         (a, b) = list(places.values())[:2]
@@ -57,13 +63,13 @@ def _check_places(op_type: str, tensors: "list[Tensor]") -> None:
         home = of(tensors[0]).ipu
         raise ValueError(
             f"{op_type} is written inside popxl.ipu({here}) but takes "
-            f"{', '.join(map(repr, tensors))} of IPU {home}. Copy what it takes with "
+            f"{', '.join(map(repr, tensors))} of IPU {home}. Copy its inputs with "
             f"ops.ipu_copy(t, {here}, source={home}), or write it inside popxl.ipu({home})."
         )
 
 
 def check_same_dtype(op_type: str, *tensors: Tensor) -> None:
-    """ValueError unless all dtypes are equal: nothing is promoted."""
+    """Raises ValueError unless all dtypes are equal: ops do not promote dtypes."""
     kinds = {t.dtype for t in tensors}
     if len(kinds) > 1:
         found = " and ".join(f"{t.name} is {t.dtype}" for t in tensors)
@@ -71,17 +77,17 @@ def check_same_dtype(op_type: str, *tensors: Tensor) -> None:
 
 
 def normal_axis(axis: int, rank: int, what: str = "axis") -> int:
-    """The axis from 0. ValueError when it is out of range."""
+    """Returns the axis counted from 0. Raises ValueError if it is out of range."""
     if not -rank <= axis < rank:
         raise ValueError(f"{what} {axis} is out of range for {rank} dimensions.")
     return axis % rank if rank else 0
 
 
 class OpBuild:
-    """One op in the making. Calling it emits a core op and returns its only result."""
+    """The builder of one op. Calling it emits a core op and returns its only result."""
 
     def __init__(self, op_type: str, *inputs: "Tensor | None", together: bool = True) -> None:
-        """together: whether all inputs lie on one IPU, which is that of the outputs."""
+        """Adds the op's record. together: whether inputs and outputs are on one IPU."""
         self.graph = check_tensors(op_type, inputs, together)
         self._kept = of(self.graph)
         inputs = tuple(t if t is None else of(t).here() for t in inputs)
@@ -99,13 +105,13 @@ class OpBuild:
                 record.ipu = self.home
 
     def emit(self, name: str, *operands: Any, **attrs: Any) -> Any:
-        """Adds a core op on values or tensors; returns it. popart_exception if they do not fit."""
+        """Adds and returns a core op on values or tensors. Raises popart_exception for misfits."""
         return self._add(lambda core, *rest: core.emit(name, rest[0], attrs, *rest[1:]), operands)
 
     def emit_custom(
         self, key: "tuple[str, str, int]", attributes: str, operands: Sequence[Tensor]
     ) -> Any:
-        """The same with a library's op: its domain, name and version, and its attributes' text."""
+        """Adds a library's op, given by domain, name and version, and its attributes' text."""
         return self._add(lambda core, *rest: core.emit_custom(key, attributes, *rest), operands)
 
     def _add(self, emit: Callable[..., Any], operands: Sequence[Any]) -> Any:
@@ -123,23 +129,23 @@ class OpBuild:
         return self.emit(name, *operands, **attrs).results[0]
 
     def scalar(self, dtype: dtype_class, value: float) -> Any:
-        """A constant without dimensions."""
+        """Returns a constant without dimensions."""
         return self._kept.core.scalar(core_name(dtype), float(value))
 
     def array(self, array: Any, dtype: dtype_class) -> Any:
-        """A constant."""
+        """Returns a constant."""
         data = np.ascontiguousarray(np.asarray(array, dtype.as_numpy()))
         return self._kept.core.constant(data, core_name(dtype))
 
     def cast(self, x: Any, dtype: dtype_class) -> Any:
-        """A value or tensor as `dtype`; as it is when it has that type."""
+        """Returns a value or tensor as `dtype`; unchanged if it has that type."""
         value = of(x).read() if isinstance(x, Tensor) else x
         if value.type[0] == core_name(dtype):
             return value
         return self("cast", value, dtype=core_name(dtype))
 
     def output(self, value: Any, name: str, meta_shape: "tuple[int, ...]" = ()) -> Tensor:
-        """The op's next output."""
+        """Adds the op's next output."""
         made = make_tensor(
             Tensor,
             self.graph,
@@ -153,7 +159,7 @@ class OpBuild:
         return made
 
     def write(self, t: Tensor, value: Any, name: "str | None") -> Tensor:
-        """Writes `value` into `t`; the output, if named, shares its memory."""
+        """Writes `value` into `t`. Returns an output that shares its memory if named, else `t`."""
         t = of(t).here()
         of(t).write(value)
         self.record.modified.append(t)
@@ -174,7 +180,7 @@ class OpBuild:
         to_view: "Callable[[Any], Any] | None" = None,
         from_view: "Callable[[Any, Any], Any] | None" = None,
     ) -> Tensor:
-        """The op's next output, sharing the memory of `t`."""
+        """Adds the op's next output, which shares the memory of `t`."""
         t = of(t).here()
         made = make_tensor(
             Tensor,
@@ -191,12 +197,12 @@ class OpBuild:
         return made
 
     def done(self) -> None:
-        """Tells the graph's hooks. Every op ends with it."""
+        """Calls the graph's hooks. Every op ends with it."""
         self._kept.created(self.record)
 
 
 def simple(op_type: str, core: str, inputs: Sequence[Tensor], name: str, **attrs: Any) -> Tensor:
-    """An op that is one core op with one result."""
+    """Adds an op that is one core op with one result."""
     op = OpBuild(op_type, *inputs)
     out = op.output(op(core, *inputs, **attrs), name)
     op.done()
@@ -210,7 +216,7 @@ def composed(
     body: Callable[[OpBuild], Any],
     **attrs: Any,
 ) -> Tensor:
-    """An op with one result, made by `body` from core ops; `attrs` are the record's."""
+    """Adds an op whose one result `body` makes from core ops; `attrs` are the record's."""
     op = OpBuild(op_type, *inputs)
     op.record.attrs.update(attrs)
     out = op.output(body(op), name)
@@ -225,7 +231,7 @@ def in_place(
     body: Callable[[OpBuild], Any],
     **attrs: Any,
 ) -> Tensor:
-    """An op that writes what `body` makes into its first input; `attrs` are the record's."""
+    """Adds an op that writes `body`'s result into its first input; `attrs` are the record's."""
     op = OpBuild(op_type, *inputs)
     op.record.attrs.update(attrs)
     target = inputs[0]
@@ -236,7 +242,7 @@ def in_place(
 
 
 def emit_in(graph: Any, name: str, *values: Any, ipu: int = -1, **attrs: Any) -> Any:
-    """The only result of a new core op in a graph of the compiler's."""
+    """Adds a core op to a compiler's graph and returns its only result."""
     return graph.emit(name, list(values), attrs, ipu).results[0]
 
 
@@ -246,10 +252,13 @@ def with_gradient(
     forward: Callable[[Any, list[Any]], list[Any]],
     backward: Callable[[Any, list[Any]], list[Any]],
 ) -> list[Any]:
-    """Values made by `forward`, whose gradients `backward` makes instead of autodiff.
+    """Returns values made by `forward`, whose gradients `backward` makes instead of autodiff.
 
-    forward(graph, values) → values; backward(graph, gradients of those) → gradients of `tensors`,
-    both written into a graph of the compiler's.
+    Args:
+        op: The op.
+        tensors: Its inputs.
+        forward: Maps (graph, values) to values. Both functions write into a compiler's graph.
+        backward: Maps (graph, gradients of those values) to gradients of `tensors`.
     """
     ir = op.graph.ir
     types = [(core_name(t.dtype), list(t.shape)) for t in tensors]
@@ -266,8 +275,10 @@ def with_gradient(
 
 
 def or_refused(op: OpBuild, like: Tensor, make: Callable[[], Any]) -> Any:
-    """What `make` emits; where the compiler refuses it, `like`, and sessions of the program refuse
-    it by the same words."""
+    """Returns the value of `make`, or of `like` if the compiler refuses it.
+
+    Sessions of the program then raise the compiler's error.
+    """
     try:
         return make()
     except popart_exception as error:
@@ -276,18 +287,18 @@ def or_refused(op: OpBuild, like: Tensor, make: Callable[[], Any]) -> Any:
 
 
 def cast_to(t: Tensor, dtype: dtype_class) -> Tensor:
-    """The tensor as `dtype`, by an op Cast."""
+    """Returns the tensor as `dtype`, by an op Cast."""
     name = f"{t.name}_{dtype.name}"
     return composed("Cast", [t], name, lambda op: op.cast(t, dtype))
 
 
 def as_bool(t: Tensor) -> Tensor:
-    """Whether elements are not zero; a tensor of bools as it is."""
+    """Returns whether elements are not zero; a tensor of bools unchanged."""
     return t if t.dtype is dtypes.bool else cast_to(t, dtypes.bool)
 
 
 def float_only(op: OpBuild, core: str, t: Tensor, **attrs: Any) -> Any:
-    """What an op of floats alone makes of `t`: of whole numbers in float32, cast back."""
+    """Applies a float-only core op to `t`; integers are computed in float32 and cast back."""
     if t.dtype.is_floating_point:
         return op(core, t, **attrs)
     return op.cast(op(core, op.cast(t, dtypes.float32), **attrs), t.dtype)

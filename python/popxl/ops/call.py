@@ -16,21 +16,21 @@ from popxl.tensor import Tensor, constant
 
 
 class CallSiteInfo:
-    """One call of a graph: what is which on both sides."""
+    """One call of a graph: the mapping between the caller's and the graph's tensors."""
 
     def __init__(self, record: OpRecord, graph: Graph) -> None:
         self._record, self._graph = record, graph
         self._returned: list[Tensor] = []
-        self._places: list[int] = []  # of the graph's inputs among the operands, once it returns
+        self._places: list[int] = []  # the inputs' positions among operands of the returning op
 
     @property
     def called_graph(self) -> Graph:
-        """The graph that is called."""
+        """The called graph."""
         return self._graph
 
     @property
     def inputs(self) -> "tuple[Tensor, ...]":
-        """The caller's tensors that go in, without inputs that nothing goes into."""
+        """The caller's input tensors, without inputs that are not given."""
         return tuple(t for t in self._given if t is not None)
 
     @property
@@ -39,63 +39,65 @@ class CallSiteInfo:
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
-        """The caller's tensors that come out."""
+        """The caller's output tensors."""
         return tuple(self._record.outputs)
 
     def parent_input(self, idx: int) -> Tensor:
-        """The caller's tensor at input `idx`. ValueError when nothing goes in there."""
+        """Returns the caller's tensor at input `idx`. Raises ValueError if it is not given."""
         tensor = self._given[idx]
         if tensor is None:
-            raise ValueError(f"Nothing was passed for input {idx} of {self._graph.name}.")
+            raise ValueError(f"Input {idx} of {self._graph.name} was not passed.")
         return tensor
 
     def parent_output(self, idx: int) -> Tensor:
-        """The caller's tensor at output `idx`."""
+        """Returns the caller's tensor at output `idx`."""
         return self._record.outputs[idx]
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
-        """The caller's tensor for an input or output of the graph. ValueError for another."""
+        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none."""
         if graph_tensor in self._graph.inputs:
             return self.parent_input(self._graph.inputs.index(graph_tensor))
         if graph_tensor in self._graph.outputs:
             return self._record.outputs[self._graph.outputs.index(graph_tensor)]
-        raise ValueError(f"{graph_tensor!r} is no input or output of {self._graph.name}.")
+        raise ValueError(f"{graph_tensor!r} is not an input or output of {self._graph.name}.")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
-        """The graph's input or output for a tensor of the caller. ValueError for another."""
+        """Returns the graph's input or output of a caller's tensor. Raises ValueError if none."""
         if parent_tensor in self.inputs:
             return self._graph.inputs[self._given.index(parent_tensor)]
         if parent_tensor in self._record.outputs:
             return self._graph.outputs[self._record.outputs.index(parent_tensor)]
-        raise ValueError(f"{parent_tensor!r} does not go in or out of this call.")
+        raise ValueError(f"{parent_tensor!r} is not an input or output of this call.")
 
     def graph_to_parent_input_index(self, idx: int) -> int:
-        """Where the graph's input `idx` stands among the op's inputs."""
+        """Returns the index of the graph's input `idx` among the op's inputs."""
         return idx
 
     def parent_to_graph_input_index(self, idx: int) -> int:
-        """Which input of the graph the op's input `idx` is."""
+        """Returns the index of the op's input `idx` among the graph's inputs."""
         return idx
 
     def graph_to_parent_output_index(self, idx: int) -> int:
-        """Where the graph's output `idx` stands among the op's outputs."""
+        """Returns the index of the graph's output `idx` among the op's outputs."""
         return idx
 
     def parent_to_graph_output_index(self, idx: int) -> int:
-        """Which output of the graph the op's output `idx` is."""
+        """Returns the index of the op's output `idx` among the graph's outputs."""
         return idx
 
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Makes what the graph writes to an input reach the tensor that was passed for it.
+        """Makes the graph's writes to an input change the tensor that was passed for it.
 
-        By-reference inputs need it not. From one round of a loop to the next the input keeps what
-        was written to it, unless an output feeds it. To be called before that tensor is used again.
-        ValueError: it does not go into the call.
+        By-reference inputs do not need it. Between rounds of a loop the input keeps written values,
+        unless an output feeds it. Call this before the tensor is used again.
+
+        Raises:
+            ValueError: The tensor is not an input of the call.
         """
         if parent_tensor not in self.inputs:
-            raise ValueError(f"{parent_tensor!r} does not go into this call.")
+            raise ValueError(f"{parent_tensor!r} is not an input of this call.")
         pairs = zip(self._graph.inputs, self._given, strict=True)
         inner = [t for t, given in pairs if given is parent_tensor and of(t).version]
         inner = [t for t in inner if not of(t).value.by_reference and t not in self._returned]
@@ -104,12 +106,13 @@ class CallSiteInfo:
             self._record.modified.append(parent_tensor)
 
     def _returning(self, inner: "list[Tensor]") -> "list[Any]":
-        """Makes the compiler's op give what is left in these inputs, too: its last results."""
+        """Makes the compiler's op also return the final values of inputs: its last results."""
         record, caller, graph = self._record, of(self._record.graph), self._graph
         old = record.core_op()
         if old is None:
             raise unsupported(
-                f"set_parent_input_modified after autodiff of graph {caller.label}", "Do it before."
+                f"set_parent_input_modified after autodiff of graph {caller.label}",
+                "Call it before.",
             )
         operands = old.operands
         if self._returned:
@@ -153,15 +156,22 @@ def bound(
     inputs_dict: "Mapping[Tensor, Any] | None",
     check_inputs: bool = True,
 ) -> "list[Tensor | None]":
-    """One tensor of the caller for every input of the graph. ValueError when they do not fit.
+    """Returns the caller's tensor for every input of the graph.
 
-    check_inputs: whether each must be given; None stands for those that are not.
+    Args:
+        graph: The called graph.
+        inputs: Tensors or values for the first inputs.
+        inputs_dict: Tensors or values by input.
+        check_inputs: Whether every input must be given; otherwise missing ones are None.
+
+    Raises:
+        ValueError: The inputs do not fit.
     """
     here = get_current_graph().ir
     if graph.ir is not here:
         raise ValueError(
             f"{graph.name} belongs to {graph.ir!r} but the current program is {here!r}. Make the "
-            "graph in this one."
+            "graph in the current program."
         )
     positional = _flattened(inputs)
     if len(positional) > len(graph.inputs):
@@ -195,7 +205,7 @@ def bound(
 
 
 def _nothing(caller: Graph, inner: Tensor) -> Any:
-    """What an input gets that nobody passes: memory of its own if it is written, zeros."""
+    """Returns zeros for an input that is not given; separate memory if it is by reference."""
     if of(inner).value.by_reference:
         name = of(caller.ir).core_name(f"scratch.{inner.name}")
         of(caller.ir).module.add_state(name, (core_name(inner.dtype), list(inner.shape)), "buffer")
@@ -207,7 +217,7 @@ def _nothing(caller: Graph, inner: Tensor) -> Any:
 
 
 class _Operands:
-    """The core operands of a call, and what to do after it for by-reference inputs."""
+    """The core operands of a call, and the writes to by-reference inputs after it."""
 
     def __init__(self, graph: Graph, tensors: "Sequence[Tensor | None]") -> None:
         self.values: list[Any] = []
@@ -224,7 +234,7 @@ class _Operands:
                 self.values.append(_nothing(caller, inner))
                 continue
             if not of(inner).value.by_reference or not of(inner).version:
-                # By value: what the graph writes through another input must not be seen.
+                # A value: the graph's writes through another input must not change it.
                 copied = of(tensor).root() in written
                 self.values.append(of(tensor).read_out() if copied else of(tensor).read())
                 continue
@@ -246,7 +256,7 @@ class _Operands:
 
 
 def place(out: Tensor, inner: Tensor) -> None:
-    """Puts a call's output where the graph leaves it; without IPUs it works on its caller's."""
+    """Sets the IPU of a call's output; a graph without IPUs runs on its caller's."""
     if of(of(inner).graph).placed and of(inner).ipu is not None:
         of(out).ipu = of(inner).ipu
 
@@ -282,14 +292,19 @@ def call_with_info(
 ) -> CallSiteInfo:
     """Runs `graph` on tensors of the current graph.
 
-    inputs: for the graph's first inputs, in order; lists are flattened, what is no tensor becomes
-        a constant of the input's dtype.
-    inputs_dict: for the others, {input of the graph: tensor}.
-    What the graph writes to its by-reference inputs reaches the tensors passed for them.
-    ValueError: too many, missing, doubly given or unknown inputs. popart_exception: other shapes
-    or dtypes.
-    check_inputs: whether all inputs must be given; those that are not hold zeros.
-    TypeError: something cannot become a tensor.
+    The graph's writes to by-reference inputs change the tensors passed for them.
+
+    Args:
+        graph: The graph.
+        inputs: Tensors for its first inputs, in order. Lists are flattened, and other values
+            become constants of the input's dtype.
+        inputs_dict: {input of the graph: tensor} for the other inputs.
+        check_inputs: Whether all inputs must be given; missing ones hold zeros.
+
+    Raises:
+        ValueError: Inputs are too many, missing, given twice or unknown.
+        popart_exception: A shape or dtype differs from the input's.
+        TypeError: A value cannot become a tensor.
     """
     return _run("Call", "call", graph, bound(graph, inputs, inputs_dict, check_inputs))
 
@@ -310,9 +325,13 @@ def repeat_with_info(
 ) -> CallSiteInfo:
     """Runs `graph` `repeat_count` times: output i is input i of the next round.
 
-    The remaining inputs stay as they are; by-reference ones carry what the graph writes.
-    ValueError: a negative count, more outputs than inputs, and as for `call_with_info`.
-    TypeError: a count that is no int.
+    The remaining inputs stay unchanged; by-reference ones keep the graph's writes. The other
+    arguments are those of `call_with_info`.
+
+    Raises:
+        ValueError: The count is negative; there are more outputs than inputs; see also
+            `call_with_info`.
+        TypeError: The count is not an int.
     """
     if not isinstance(repeat_count, (int, np.integer)):
         raise TypeError(f"The repeat count must be an int but is {repeat_count!r}.")

@@ -1,4 +1,4 @@
-"""Code in remote memory: `remote_code_load` is in `ops.data`; stores do not exist, as in PopXL."""
+"""Code in remote memory: `remote_code_load` is in `ops.data`; stores raise, as in PopXL."""
 
 from popxl.ops.data import remote_code_load
 
@@ -6,5 +6,5 @@ __all__ = ["remote_code_load", "remote_code_store"]
 
 
 def remote_code_store(graph: object, destination: str) -> None:
-    """NotImplementedError, as in PopXL."""
+    """Raises NotImplementedError, as in PopXL."""
     raise NotImplementedError("Code cannot be stored: it is in remote memory from the start.")

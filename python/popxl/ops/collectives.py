@@ -1,7 +1,9 @@
 """Ops between replicas, and between the IPUs of one replica.
 
-group: a ReplicaGrouping of constant stride, or a CommGroup; by default all replicas are one group.
-op: "add", "mean", "mul", "min", "max", "and", "or" or "square_add".
+Common arguments:
+    group: A ReplicaGrouping of constant stride, or a CommGroup; by default all replicas form one
+        group.
+    op: "add", "mean", "mul", "min", "max", "and", "or" or "square_add".
 """
 
 from collections.abc import Sequence
@@ -39,7 +41,7 @@ def _reduction(op: str) -> str:
 
 
 class CommGroupType(IntEnum):
-    """How replicas form groups, in PopART's older way to say it."""
+    """The kind of replica groups, in PopART's older interface."""
 
     All = 0
     Consecutive = 1
@@ -49,13 +51,13 @@ class CommGroupType(IntEnum):
 
 @dataclass(frozen=True)
 class CommGroup:
-    """Groups of replicas: all, or `replica_group_size` neighbours, or as many that lie apart."""
+    """Groups of replicas: all, `replica_group_size` neighbours, or as many at equal distances."""
 
     type: CommGroupType = CommGroupType.All
     replica_group_size: int = 0
 
     def to_replica_grouping(self, ir: Any) -> ReplicaGrouping:
-        """The same groups as ReplicaGrouping. ValueError: the size does not divide the replicas."""
+        """Returns the groups as ReplicaGrouping. Raises ValueError for a size that does not fit."""
         size, replicas = self.replica_group_size, ir.replication_factor
         if self.type is CommGroupType.All:
             return ir.replica_grouping()
@@ -72,7 +74,7 @@ def _group(group: "ReplicaGrouping | CommGroup | None") -> tuple[int, int]:
     if isinstance(group, CommGroup):
         group = group.to_replica_grouping(ir)
     rg = group or ir.replica_grouping()
-    return rg.group_size, rg.stride  # NotImplementedError when the stride varies
+    return rg.group_size, rg.stride  # NotImplementedError if the stride varies
 
 
 def _attrs(group: "ReplicaGrouping | CommGroup | None") -> dict[str, int]:
@@ -81,14 +83,14 @@ def _attrs(group: "ReplicaGrouping | CommGroup | None") -> dict[str, int]:
 
 
 def collective_attrs(op: str, group: "ReplicaGrouping | CommGroup | None") -> dict[str, Any]:
-    """The compiler's attributes of a reduction over groups. ValueError for another op."""
+    """Returns the compiler's attributes of a reduction. Raises ValueError for an unknown op."""
     return {"op": _reduction(op), **_attrs(group)}
 
 
 def replicated_all_reduce(
     t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
 ) -> Tensor:
-    """`t` reduced over the replicas of each group, on each of them."""
+    """Reduces `t` over the replicas of each group; every replica gets the result."""
     attrs = collective_attrs(op, group)
     return composed(
         "ReplicatedAllReduce", [t], f"{t.name}_all_reduce", lambda b: b("all_reduce", t, **attrs)
@@ -113,11 +115,18 @@ def replicated_all_gather(
     group: "ReplicaGrouping | None" = None,
     output_shape: str = "auto",
 ) -> Tensor:
-    """`t` of all replicas of the group, on each of them.
+    """Gathers `t` from all replicas of the group, on each of them.
 
-    output_shape: "new_axis" puts the replicas in front; "concat" one behind the other along
-        `axis`; "meta_shape" makes the whole of shards; "auto" that if `t` has a meta shape, else
-        "concat". ValueError for another, and for "meta_shape" without one.
+    Args:
+        t: The tensor.
+        axis: The axis of "concat".
+        group: The group.
+        output_shape: "new_axis" adds a first dimension for the replicas. "concat" concatenates
+            them along `axis`. "meta_shape" joins shards to the whole. "auto" is "meta_shape" if
+            `t` has a meta shape, else "concat".
+
+    Raises:
+        ValueError: output_shape is another one, or "meta_shape" without a meta shape.
     """
     if output_shape not in _SHAPES:
         raise ValueError(f"output_shape must be one of {_SHAPES} but is {output_shape!r}.")
@@ -147,7 +156,7 @@ def replicated_all_gather(
 
 
 def _trimmed(b: OpBuild, whole: Any, shape: Sequence[int]) -> Any:
-    """The first elements of a value, in another shape: shards without their padding."""
+    """Returns joined shards without their padding, in the given shape."""
     have, need = int(np.prod(whole.type[1])), int(np.prod(shape))
     flat = b("reshape", whole, shape=[have])
     if have != need:
@@ -156,7 +165,7 @@ def _trimmed(b: OpBuild, whole: Any, shape: Sequence[int]) -> Any:
 
 
 def _shards(b: OpBuild, value: Any, count: int) -> Any:
-    """[count, ceil(elements / count)], padded with zeros."""
+    """Returns a value as [count, ceil(elements / count)], padded with zeros."""
     have = int(np.prod(value.type[1], dtype=np.int64))
     each = -(-have // count)
     flat = b("reshape", value, shape=[have])
@@ -171,9 +180,14 @@ def replicated_reduce_scatter(
     group: "ReplicaGrouping | None" = None,
     configure_output_for_replicated_tensor_sharding: bool = False,
 ) -> Tensor:
-    """A flat shard of `t` reduced over the group: replica i gets the i-th, padded with zeros.
+    """Reduces `t` over the group; replica i gets the i-th flat shard, padded with zeros.
 
-    configure_output_for_replicated_tensor_sharding: gives the shard `t`'s shape as meta shape.
+    Args:
+        t: The tensor.
+        op: The reduction.
+        group: The group.
+        configure_output_for_replicated_tensor_sharding: Whether the shard gets `t`'s shape as meta
+            shape.
     """
     size, stride = _group(group)
     reduction = _reduction(op)
@@ -187,7 +201,7 @@ def replicated_reduce_scatter(
 
 
 def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> Tensor:
-    """This replica's flat shard of its own `t`, padded with zeros; `t`'s shape as meta shape."""
+    """Returns this replica's flat shard of its `t`, zero-padded; its meta shape is `t`'s shape."""
     size, _ = _group(group)
     b = OpBuild("ReplicatedReduceScatter", t)
     shards = _shards(b, of(t).read(), size)
@@ -198,10 +212,12 @@ def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> 
 
 
 def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" = None) -> Tensor:
-    """This replica's part of its own `t` along the axis, which the group divides evenly.
+    """Returns this replica's part of its local `t` along the axis.
 
-    The gradient is the all-gather of the replicas' gradients. ValueError: the axis cannot be
-    divided.
+    The gradient is the all-gather of the replicas' gradients.
+
+    Raises:
+        ValueError: The group's size does not divide the axis.
     """
     size, _ = _group(group)
     axis = normal_axis(axis, t.rank)
@@ -218,7 +234,7 @@ def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" =
     return composed("ReplicatedSlice", [t], f"{t.name}_replicated_slice", body)
 
 
-# Between the IPUs of one replica: core ops that join two values.
+# The core ops that reduce two values between the IPUs of one replica.
 _BETWEEN = {"add": "add", "mul": "mul", "max": "maximum", "min": "minimum"}
 _BETWEEN |= {"and": "logical_and", "or": "logical_or"}
 
@@ -234,7 +250,7 @@ def _places(ts: Sequence[Tensor], ipus: "Sequence[int] | None", op: str) -> list
 
 
 def _reduced(graph: Any, values: list[Any], where: list[int], op: str, dtype: Any) -> list[Any]:
-    """The values joined, on each of their IPUs."""
+    """Returns the reduced value, on each of the IPUs."""
     if op == "square_add":
         values = [emit_in(graph, "mul", v, v, ipu=i) for v, i in zip(values, where, strict=True)]
     out = []
@@ -289,10 +305,15 @@ def _between(
 def all_reduce(
     ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
 ) -> list[Tensor]:
-    """Tensors on different IPUs of one replica, reduced: the result on each of these IPUs.
+    """Reduces tensors on different IPUs of one replica; each of these IPUs gets the result.
 
-    ipus: where the tensors are, if they do not say. ValueError: another op; different lengths,
-    shapes or dtypes.
+    Args:
+        ts: The tensors.
+        ipus: Their IPUs, if the tensors do not define them.
+        op: The reduction.
+
+    Raises:
+        ValueError: The op is unknown; lengths, shapes or dtypes differ.
     """
     return _between(ts, ipus, op, "plain")
 
@@ -300,9 +321,9 @@ def all_reduce(
 def all_reduce_identical_inputs(
     ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
 ) -> list[Tensor]:
-    """Copies of tensors that hold the same on all IPUs; the gradients are reduced by `op`.
+    """Copies tensors that are equal on all IPUs; `op` reduces their gradients.
 
-    Arguments and errors as for `all_reduce`.
+    Arguments and errors are those of `all_reduce`.
     """
     return _between(ts, ipus, op, "identical_inputs")
 
@@ -310,8 +331,8 @@ def all_reduce_identical_inputs(
 def all_reduce_identical_grad_inputs(
     ts: Sequence[Tensor], ipus: "Sequence[int] | None" = None, op: str = "add"
 ) -> list[Tensor]:
-    """`all_reduce` whose results go the same way on all IPUs: gradients pass as they are.
+    """`all_reduce` whose results have equal gradients on all IPUs: it passes them on unchanged.
 
-    Arguments and errors as for `all_reduce`.
+    Arguments and errors are those of `all_reduce`.
     """
     return _between(ts, ipus, op, "identical_grad_inputs")

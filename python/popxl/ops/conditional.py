@@ -28,9 +28,9 @@ def conditional(
 
 
 class ConditionalSiteInfo:
-    """A branch: what is which in the caller and in both graphs.
+    """A conditional: the mapping between the caller's tensors and those of both graphs.
 
-    The op's inputs are the condition, those of the first graph, then those of the second.
+    The op's inputs are the condition, the inputs of the first graph, then those of the second.
     """
 
     def __init__(self, record: OpRecord) -> None:
@@ -48,45 +48,45 @@ class ConditionalSiteInfo:
 
     @property
     def inputs(self) -> "tuple[Tensor, ...]":
-        """The condition, then what goes into the first graph, then into the second."""
+        """The condition, the inputs of the first graph, then those of the second."""
         return tuple(t for t in self._record.inputs if t is not None)
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
-        """What the branch that runs returns."""
+        """The outputs of the branch that runs."""
         return tuple(self._record.outputs)
 
     def parent_input(self, idx: int) -> Tensor:
-        """The op's input `idx`; 0 is the condition. IndexError when there is none."""
+        """Returns the op's input `idx`; 0 is the condition. Raises IndexError if there is none."""
         return self.inputs[idx]
 
     def parent_output(self, idx: int) -> Tensor:
-        """The op's output `idx`. IndexError when there is none."""
+        """Returns the op's output `idx`. Raises IndexError if there is none."""
         return self.outputs[idx]
 
     def is_parent_index_in_then_branch(self, idx: int) -> bool:
-        """Whether the op's input `idx` goes into the first graph. IndexError: into none."""
+        """Returns whether input `idx` is the first graph's. Raises IndexError if no graph's."""
         if not 1 <= idx < len(self.inputs):
-            raise IndexError(f"Input {idx} of the op goes into no graph.")
+            raise IndexError(f"Input {idx} of the op is not an input of a graph.")
         return idx < self._first_else
 
     def graph_to_parent_input_index(self, idx: int, then_branch: bool = True) -> int:
-        """Where input `idx` of a graph stands among the op's. IndexError when there is none."""
+        """Returns the op's index of a graph's input. Raises IndexError if there is none."""
         graph = self._then if then_branch else self._else
         if not 0 <= idx < len(graph.inputs):
             raise IndexError(f"{graph.name} has no input {idx}.")
         return idx + (1 if then_branch else self._first_else)
 
     def parent_to_graph_input_index(self, idx: int) -> int:
-        """Which input of its graph the op's input `idx` is. IndexError: it goes into none."""
+        """Returns the graph's index of the op's input. Raises IndexError if no graph takes it."""
         return idx - (1 if self.is_parent_index_in_then_branch(idx) else self._first_else)
 
     def graph_to_parent_output_index(self, idx: int, then_branch: bool = True) -> int:
-        """Where output `idx` of a graph stands among the op's. IndexError when there is none."""
+        """Returns the op's index of a graph's output. Raises IndexError if there is none."""
         return self._output_index(idx, then_branch)
 
     def parent_to_graph_output_index(self, idx: int, then_branch: bool = True) -> int:
-        """Which output of a graph the op's output `idx` is. IndexError when there is none."""
+        """Returns the graph's index of the op's output. Raises IndexError if there is none."""
         return self._output_index(idx, then_branch)
 
     def _output_index(self, idx: int, then_branch: bool) -> int:
@@ -96,7 +96,7 @@ class ConditionalSiteInfo:
         return idx
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
-        """The caller's tensor for an input or output of one of the graphs. ValueError: another."""
+        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none."""
         for then, graph in ((True, self._then), (False, self._else)):
             if graph_tensor in graph.inputs:
                 index = graph.inputs.index(graph_tensor)
@@ -104,13 +104,14 @@ class ConditionalSiteInfo:
             if graph_tensor in graph.outputs:
                 return self.parent_output(graph.outputs.index(graph_tensor))
         raise ValueError(
-            f"{graph_tensor!r} is no input or output of {self._then.name} or {self._else.name}."
+            f"{graph_tensor!r} is not an input or output of {self._then.name} or {self._else.name}."
         )
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
-        """The first input that a tensor of the caller goes into, or the first graph's output.
+        """Returns the first graph input that takes a caller's tensor, or the first graph's output.
 
-        ValueError for another tensor.
+        Raises:
+            ValueError: The tensor is neither an input nor an output.
         """
         if parent_tensor in self.inputs[1:]:
             index = 1 + self.inputs[1:].index(parent_tensor)
@@ -119,17 +120,17 @@ class ConditionalSiteInfo:
             return graph.inputs[self.parent_to_graph_input_index(index)]
         if parent_tensor in self.outputs:
             return self._then.outputs[self.outputs.index(parent_tensor)]
-        raise ValueError(f"{parent_tensor!r} does not go in or out of this branch.")
+        raise ValueError(f"{parent_tensor!r} is not an input or output of this conditional.")
 
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """NotImplementedError: branches take copies."""
-        raise NotImplementedError("What a branch writes to its inputs stays inside.")
+        """Raises NotImplementedError: branches take copies."""
+        raise NotImplementedError("A branch's writes to its inputs do not reach the caller.")
 
 
 def _branch_graph(caller: Graph, branch: Graph, types: list, first: int, name: str) -> Any:
-    """A graph that takes the inputs of both branches and calls one of them."""
+    """Makes a graph that takes the inputs of both branches and calls one of them."""
     wrapper = of(caller.ir).module.add_graph(of(caller.ir).core_name(f"{branch.name}_{name}"))
     values = [wrapper.add_input(t, f"x{i}") for i, t in enumerate(types)]
     mine = values[first : first + len(branch.inputs)]
@@ -149,20 +150,23 @@ def conditional_with_info(
 ) -> ConditionalSiteInfo:
     """Runs `then_branch` if the bool `cond`, of one element, is true, else `else_branch`.
 
-    ValueError: a condition of more elements; the graphs give other outputs; inputs as for
-    `call_with_info`.
-    NotImplementedError: a branch takes inputs by reference.
+    The inputs are those of `call_with_info`.
+
+    Raises:
+        ValueError: The condition has more elements; the graphs' outputs differ; see also
+            `call_with_info`.
+        NotImplementedError: A branch takes inputs by reference.
     """
     caller = check_tensors("If", [cond], together=False)
     if any(of(t).value.by_reference for g in (then_branch, else_branch) for t in g.inputs):
-        raise NotImplementedError("The branches of a conditional take no inputs by reference.")
+        raise NotImplementedError("The branches of a conditional do not take inputs by reference.")
     if cond.nelms != 1:
         raise ValueError(f"The condition must have one element but is {cond!r}.")
     outs = [[(t.shape, t.dtype) for t in g.outputs] for g in (then_branch, else_branch)]
     if outs[0] != outs[1]:
         raise ValueError(
-            f"{then_branch.name} and {else_branch.name} must give the same outputs but give "
-            f"{outs[0]} and {outs[1]}."
+            f"{then_branch.name} and {else_branch.name} must return equal shapes and dtypes but "
+            f"return {outs[0]} and {outs[1]}."
         )
     then_tensors = bound(then_branch, then_inputs or (), then_inputs_dict)
     else_tensors = bound(else_branch, else_inputs or (), else_inputs_dict)

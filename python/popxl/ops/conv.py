@@ -1,4 +1,4 @@
-"""Convolution of images [n, c, spatial...], and the padding that pools share with it."""
+"""Convolution of images [n, c, spatial...], and padding, which pools also use."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
@@ -14,7 +14,7 @@ PAD_TYPES = ("not_set", "same_upper", "same_lower", "valid")
 def pads(
     pad_type: str, padding: Sequence[int], sizes: Any, kernel: Any, stride: Any, dilation: Any
 ) -> tuple[list[int], list[int]]:
-    """Elements to add before and behind each spatial dimension. ValueError for a wrong count."""
+    """Returns the padding before and after each spatial dimension. Raises ValueError if unfit."""
     rank = len(kernel)
     if len(stride) != rank or len(dilation) != rank:
         raise ValueError(f"{rank} strides and dilations are needed: {stride}, {dilation}.")
@@ -36,7 +36,7 @@ def pads(
 
 
 def padded(op: OpBuild, value: Any, low: list[int], high: list[int], fill: float) -> Any:
-    """The value with elements `fill` before and behind each spatial dimension."""
+    """Returns the value with elements `fill` before and after each spatial dimension."""
     if not any(low) and not any(high):
         return value
     return op("pad", value, low=[0, 0, *low], high=[0, 0, *high], value=fill)
@@ -51,7 +51,11 @@ def conv_body(
     groups: int,
     pad_type: str,
 ) -> Callable[[OpBuild, Any, Any], Any]:
-    """What makes a convolution of values like `t` and `weight`. ValueError: they do not fit."""
+    """Returns a function that convolves values like `t` with values like `weight`.
+
+    Raises:
+        ValueError: They do not fit.
+    """
     kernel = weight.shape[2:]
     channels_fit = t.rank == weight.rank and t.shape[1] == weight.shape[1] * groups
     if not channels_fit or weight.shape[0] % groups:
@@ -84,11 +88,22 @@ def conv(
     partials_types: "Sequence[Any] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """The convolution of t [n, c, ...] with weight [out, c / groups, ...].
+    """Convolves t [n, c, ...] with weight [out, c / groups, ...].
 
-    padding: elements added before, then behind, each spatial dimension; pad_type "same_upper",
-    "same_lower" and "valid" choose them. The last three arguments are hints for hardware.
-    ValueError: shapes, dtypes or numbers do not fit.
+    Args:
+        t: The images.
+        weight: The kernels.
+        stride: The step of the window for each spatial dimension.
+        padding: Elements added before all, then after all spatial dimensions.
+        dilation: The distance of the kernel's elements.
+        groups: The number of groups of channels.
+        pad_type: "same_upper", "same_lower" and "valid" determine the padding.
+        available_memory_proportions: A hint for hardware.
+        partials_types: A hint for hardware.
+        enable_conv_dithering: A hint for hardware.
+
+    Raises:
+        ValueError: Shapes, dtypes or numbers do not fit.
     """
     check_same_dtype("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
@@ -112,10 +127,10 @@ def _transpose_pads(
     output_padding: Sequence[int],
     output_shape: Sequence[int],
 ) -> tuple[list[int], list[int], list[int]]:
-    """Elements taken away before and behind each spatial dimension, and added behind.
+    """Returns elements removed before and after each spatial dimension, and added after it.
 
-    As in ONNX: with output_shape, or with pad_type "same_upper" and "same_lower" (which ask for
-    size · stride), the padding follows.
+    As in ONNX, output_shape determines the padding. So do pad_type "same_upper" and "same_lower",
+    whose output has size · stride elements.
     """
     rank = weight.rank - 2
     extra = list(output_padding) or [0] * rank
@@ -136,7 +151,7 @@ def _transpose_pads(
     for n, k, s, d, e, out in zip(sizes, kernel, stride, dilation, extra, wanted, strict=True):
         total = s * (n - 1) + e + (k - 1) * d + 1 - out
         if total < 0:
-            raise ValueError(f"An output of {wanted} is larger than the convolution makes it.")
+            raise ValueError(f"An output of {wanted} is larger than the convolution's result.")
         more, less = total - total // 2, total // 2
         low.append(less if pad_type == "same_upper" else more)
         high.append(more if pad_type == "same_upper" else less)
@@ -154,7 +169,7 @@ def conv_transpose_body(
     output_padding: Sequence[int],
     output_shape: Sequence[int],
 ) -> Callable[[OpBuild, Any, Any], Any]:
-    """What makes a transposed convolution of values like `t` and `weight`."""
+    """Returns a function for the transposed convolution of values like `t` and `weight`."""
     rank = weight.rank - 2
     if t.rank != weight.rank or t.shape[1] != weight.shape[0]:
         raise ValueError(f"conv_transpose cannot apply {weight!r} to {t!r}.")
@@ -198,10 +213,20 @@ def conv_transpose(
     partials_types: "Sequence[Any] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """The transposed convolution of t [n, c, ...] with weight [c, out / groups, ...].
+    """Returns the transposed convolution of t [n, c, ...] with weight [c, out / groups, ...].
 
-    padding: elements taken away before, then behind, each spatial dimension; output_shape (the
-    whole shape) and pad_type choose them as in ONNX. ValueError: shapes do not fit.
+    The other arguments are those of `conv`.
+
+    Args:
+        t: The images.
+        weight: The kernels.
+        padding: Elements removed before all, then after all spatial dimensions.
+        pad_type: Determines the padding as in ONNX.
+        output_padding: Elements added after each spatial dimension.
+        output_shape: The whole shape of the result, which determines the padding as in ONNX.
+
+    Raises:
+        ValueError: Shapes do not fit.
     """
     check_same_dtype("ConvTranspose", t, weight)
     body = conv_transpose_body(

@@ -1,4 +1,4 @@
-"""Ops of C++ libraries that the program loaded: see docs/custom-ops.md."""
+"""Ops of C++ libraries that the program has loaded: see docs/custom-ops.md."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,10 +16,18 @@ def custom_op(
     domain_version: int = 1,
     attributes: "Mapping[str, Value] | None" = None,
 ) -> "tuple[Tensor, ...]":
-    """The outputs of the op that a loaded library registered under domain, name and version.
+    """Returns the outputs of the op that a loaded library registered.
 
-    attributes: floats (of 32 bits), ints and strings, alone or in lists; ValueError for others.
-    popart_exception: there is no such op, or its inputs or attributes are others.
+    Args:
+        inputs: The inputs.
+        name: The registered name.
+        domain: The registered domain.
+        domain_version: The registered version.
+        attributes: Floats (of 32 bits), ints and strings, alone or in lists.
+
+    Raises:
+        ValueError: An attribute has another type.
+        popart_exception: The op is not registered, or takes other inputs or attributes.
     """
     if not isinstance(inputs, (list, tuple)):
         raise TypeError(f"custom_op takes a list or tuple of tensors but got {inputs!r}.")

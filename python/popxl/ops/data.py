@@ -1,4 +1,4 @@
-"""Ops that move data: from and to the host, between IPUs; and new memory."""
+"""Ops that transfer data from and to the host and between IPUs, and ops that allocate memory."""
 
 from typing import Any
 
@@ -21,9 +21,17 @@ def init(
     init_type: str = "zero",
     meta_shape: "tuple[int, ...] | None" = None,
 ) -> Tensor:
-    """A new tensor to be written in place: zeros ("zero"), or whatever ("undef").
+    """Makes a tensor for in-place writes.
 
-    ValueError for another init_type or a negative size.
+    Args:
+        shape: The shape.
+        dtype: The element type.
+        name: The name.
+        init_type: "zero" for zeros, "undef" for undefined values.
+        meta_shape: For a shard, the shape of the whole tensor.
+
+    Raises:
+        ValueError: init_type is another one, or a size is negative.
     """
     if init_type not in ("zero", "undef"):
         raise ValueError(f"init_type must be 'zero' or 'undef' but is {init_type!r}.")
@@ -37,7 +45,7 @@ def init(
 
 
 def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tensor:
-    """The next transfer of the stream, called `<name>_hostload`: two ops, Init and HostLoad."""
+    """Loads the stream's next transfer, named `<name>_hostload`, by two ops, Init and HostLoad."""
     if not isinstance(h2d_stream, HostToDeviceStream):
         raise TypeError(f"host_load takes a stream to the device but got {h2d_stream!r}.")
     name = name or h2d_stream.name
@@ -54,7 +62,7 @@ def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tens
 
 
 def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
-    """Sends `t` through the stream. ValueError unless dtype and shape are the stream's."""
+    """Sends `t` to the stream. Raises ValueError unless dtype and shape are the stream's."""
     if not isinstance(d2h_stream, DeviceToHostStream):
         raise TypeError(f"host_store takes a stream to the host but got {d2h_stream!r}.")
     check_tensors("HostStore", [t])
@@ -66,9 +74,15 @@ def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
 
 
 def ipu_copy(t: Tensor, destination: int, source: "int | None" = None) -> Tensor:
-    """`t` on IPU `destination`.
+    """Copies `t` to IPU `destination`.
 
-    source: the IPU that it comes from; needed for variables and constants (ValueError).
+    Args:
+        t: The tensor.
+        destination: The IPU of the copy.
+        source: The IPU of `t`; required for variables and constants.
+
+    Raises:
+        ValueError: The source is unknown.
     """
     if source is None:
         if isinstance(t, (Variable, Constant)) or of(t).ipu is None:
@@ -100,12 +114,24 @@ def print_tensor(
     open_bracket: str = "[",
     close_bracket: str = "]",
 ) -> Tensor:
-    """Prints `t` on stderr at run time, and its gradient if asked; returns a copy of it.
+    """Prints `t`, its gradient, or both on stderr at run time. Returns a copy of `t`.
 
-    print_self, print_gradient: what is printed. Tensors of more than summarise_threshold elements
-    show edge_items at each end of a dimension. digits: of a number, in all; 0 leaves numbers
-    unaligned. float_format: "auto", "fixed", "scientific" or "none". ValueError: another format; a
-    separator or bracket is not one character.
+    Args:
+        t: The tensor.
+        title: The title; by default `print_<name>`.
+        print_self: Whether to print the tensor.
+        print_gradient: Whether to print its gradient.
+        summarise_threshold: Larger tensors (in elements) are abbreviated.
+        edge_items: The elements at each end of a dimension of an abbreviated tensor.
+        max_line_width: The columns of a line.
+        digits: The total digits of a number; 0 leaves numbers unaligned.
+        float_format: "auto", "fixed", "scientific" or "none".
+        separator: One character between elements.
+        open_bracket: One character.
+        close_bracket: One character.
+
+    Raises:
+        ValueError: The format is another one; a separator or bracket is not one character.
     """
     if any(len(c) != 1 for c in (separator, open_bracket, close_bracket)):
         raise ValueError("Separator and brackets must be one character each.")
@@ -141,7 +167,7 @@ def print_tensor(
 
 
 def io_tile_copy(t: Tensor) -> Tensor:
-    """`t` on the other set of tiles of its IPU: from compute to io tiles, or back."""
+    """Copies `t` to the other tile set of its IPU: from compute to io tiles, or back."""
     op = OpBuild("IoTileCopy", t, together=False)
     to_io = not of(t).io_tiles
     scope, ipu = "/".join(current.names), -1 if of(t).ipu is None else of(t).ipu
@@ -155,15 +181,20 @@ def io_tile_copy(t: Tensor) -> Tensor:
 
 
 def remote_code_load(graph: Any, destination: str) -> None:
-    """Asks for the code of `graph` ahead of its call; the emulator keeps all code on the device.
+    """Requests the code of `graph` before its call; the emulator keeps all code on the device.
 
-    destination: "executable" or "buffer". ValueError: another one; the graph that is current.
+    Args:
+        graph: The graph.
+        destination: "executable" or "buffer".
+
+    Raises:
+        ValueError: The destination is another one, or the graph is the current one.
     """
     if destination not in ("executable", "buffer"):
         raise ValueError(f"destination must be executable or buffer but is {destination!r}.")
     if graph is get_current_graph():
         raise ValueError(
-            f"The remote_code_load op cannot load the code of the graph it stands in: {graph!r}."
+            f"The remote_code_load op cannot load the code of the graph that has it: {graph!r}."
         )
     op = OpBuild("RemoteCodeLoad")
     op.record.called = (graph,)
@@ -171,9 +202,11 @@ def remote_code_load(graph: Any, destination: str) -> None:
 
 
 def _row(buffer: Any, offset: "int | Tensor") -> Tensor:
-    """The offset as a tensor: a number becomes a constant.
+    """Returns the offset as a tensor; a number becomes a constant.
 
-    ValueError, TypeError: it is no row, or no int.
+    Raises:
+        ValueError: The buffer does not have this row.
+        TypeError: The offset is not an int.
     """
     of(buffer).check_ir()
     if not isinstance(offset, Tensor):
@@ -185,9 +218,11 @@ def _row(buffer: Any, offset: "int | Tensor") -> Tensor:
 
 
 def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" = None) -> Tensor:
-    """Row `offset` of the buffer. Its order among stores is that in which ops are written.
+    """Loads row `offset` of the buffer. Loads and stores run in the order of writing.
 
-    ValueError: the buffer has no such row. TypeError: a tensor of another dtype than ints.
+    Raises:
+        ValueError: The buffer does not have this row.
+        TypeError: The offset is a tensor that is not of ints.
     """
     row = _row(remote_buffer, offset)
     name = name or f"id_{remote_buffer.remote_buffer_id}_offset_{row.name}"
@@ -205,9 +240,10 @@ def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" =
 
 
 def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tensor:
-    """Row `offset` of the buffer into `t`.
+    """Loads row `offset` of the buffer into `t`, like `remote_load`.
 
-    ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
+    Raises:
+        ValueError: Shapes or dtypes differ.
     """
     remote_buffer.validate_tensor_matches_buffer(t)
     row = _row(remote_buffer, offset)
@@ -219,9 +255,10 @@ def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tenso
 
 
 def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
-    """`t` into row `offset` of the buffer.
+    """Stores `t` into row `offset` of the buffer; order and errors are those of `remote_load`.
 
-    ValueError unless shapes and dtypes are equal; otherwise as `remote_load`.
+    Raises:
+        ValueError: Shapes or dtypes differ.
     """
     remote_buffer.validate_tensor_matches_buffer(t)
     row = _row(remote_buffer, offset)
@@ -231,7 +268,7 @@ def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
 
 
 def scratch(graph: Any, t: Tensor) -> Any:
-    """A memory slot holding the value of `t`: what a by-reference input can write."""
+    """Makes a memory slot with the value of `t`, which a by-reference input can write."""
     name = of(graph.ir).core_name(f"scratch.{t.name}")
     of(graph.ir).module.add_state(name, (core_name(t.dtype), list(t.shape)), "buffer")
     memory = of(graph).core.variable(name)

@@ -1,4 +1,4 @@
-"""Element-wise ops of one tensor. The output has shape and dtype of the input unless said."""
+"""Element-wise ops of one tensor. By default the output has the input's shape and dtype."""
 
 from typing import Any
 
@@ -23,22 +23,22 @@ def _of_floats(op_type: str, core: str, t: Tensor, name: str, **attrs: Any) -> T
 
 
 def abs(t: Tensor) -> Tensor:
-    """The absolute value."""
+    """Returns the absolute value."""
     return simple("Abs", "abs", [t], "abs_out")
 
 
 def ceil(t: Tensor) -> Tensor:
-    """The least integer not below."""
+    """Rounds up to an integer."""
     return simple("Ceil", "ceil", [t], "ceil_out")
 
 
 def floor(t: Tensor) -> Tensor:
-    """The greatest integer not above."""
+    """Rounds down to an integer."""
     return simple("Floor", "floor", [t], "floor_out")
 
 
 def sign(t: Tensor) -> Tensor:
-    """-1, 0 or 1; 0 for NaN."""
+    """Returns -1, 0 or 1; 0 for NaN."""
 
     def body(op: OpBuild) -> Any:
         value = op("sign", t)
@@ -55,68 +55,68 @@ def negate(t: Tensor) -> Tensor:
 
 
 def sqrt(t: Tensor) -> Tensor:
-    """The square root."""
+    """Returns the square root."""
     return _of_floats("Sqrt", "sqrt", t, "sqrt_out")
 
 
 def exp(t: Tensor) -> Tensor:
-    """e to the t."""
+    """Returns e to the power t."""
     return _of_floats("Exp", "exp", t, "exp_out")
 
 
 def exp_(t: Tensor) -> Tensor:
-    """e to the t, in place."""
+    """Computes e to the power t, in place."""
     return in_place("ExpInplace", [t], "exp_inplace_out", lambda op: float_only(op, "exp", t))
 
 
 def log(t: Tensor) -> Tensor:
-    """The natural logarithm."""
+    """Returns the natural logarithm."""
     return _of_floats("Log", "log", t, "log_out")
 
 
 def log2(t: Tensor) -> Tensor:
-    """The logarithm to base 2: log divided by that of a constant 2."""
+    """Returns the logarithm to base 2: log(t) divided by log of a constant 2."""
     return div(log(t), log(constant(2, t.dtype)))
 
 
 def sin(t: Tensor) -> Tensor:
-    """The sine of an angle in radians."""
+    """Returns the sine of an angle in radians."""
     return _of_floats("Sin", "sin", t, "sin_out")
 
 
 def cos(t: Tensor) -> Tensor:
-    """The cosine of an angle in radians."""
+    """Returns the cosine of an angle in radians."""
     return _of_floats("Cos", "cos", t, "cos_out")
 
 
 def tanh(t: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """Returns the hyperbolic tangent."""
     return _of_floats("Tanh", "tanh", t, "tanh_out")
 
 
 def isnan(t: Tensor) -> Tensor:
-    """Whether an element is NaN, as bool."""
+    """Returns whether each element is NaN, as bool."""
     return simple("IsNaN", "isnan", [t], "isnan_out")
 
 
 def isinf(t: Tensor) -> Tensor:
-    """Whether an element is infinite, as bool."""
+    """Returns whether each element is infinite, as bool."""
     return simple("IsInf", "isinf", [t], "isinf_out")
 
 
 def isfinite(t: Tensor) -> Tensor:
-    """Whether an element is neither NaN nor infinite, as bool."""
+    """Returns whether each element is neither NaN nor infinite, as bool."""
     return identity(logical_not(logical_or(isnan(t), isinf(t))), "isfinite_out")
 
 
 def logical_not(t: Tensor) -> Tensor:
-    """Whether an element is false, as bool; other dtypes are cast to bool."""
+    """Returns whether each element is false, as bool; other dtypes are cast to bool."""
     check_tensors("Not", [t])
     return simple("Not", "logical_not", [as_bool(t)], "not_out")
 
 
 def clip(t: Tensor, min: float = float("-inf"), max: float = float("inf")) -> Tensor:
-    """The elements, at least `min` and at most `max`."""
+    """Limits the elements to at least `min` and at most `max`."""
     return simple("Clip", "clamp", [t], "clip_out", low=float(min), high=float(max))
 
 
@@ -149,7 +149,7 @@ def increment_mod_(t: Tensor, increment: float, modulus: float) -> Tensor:
 
 
 def identity(t: Tensor, output_name: "str | None" = None) -> Tensor:
-    """A copy of the tensor."""
+    """Returns a copy of the tensor."""
     return simple("Identity", "identity", [t], output_name or f"{t.name}_identity")
 
 
@@ -157,12 +157,12 @@ rename = identity
 
 
 def detach(t: Tensor) -> Tensor:
-    """A copy of the tensor without gradient."""
+    """Returns a copy of the tensor without gradient."""
     return simple("Detach", "detach", [t], "detach_out")
 
 
 def detach_(t: Tensor) -> Tensor:
-    """The tensor without gradient, sharing its memory."""
+    """Returns the tensor without gradient, sharing its memory."""
     op = OpBuild("DetachInplace", t)
     out = op.alias(t, "detach_out", t.spec, lambda v: op("detach", v), lambda _, v: v)
     op.done()
@@ -170,7 +170,7 @@ def detach_(t: Tensor) -> Tensor:
 
 
 def cast(t: Tensor, data_type: dtype_class) -> Tensor:
-    """The tensor as `data_type`. TypeError for float8: use ops.pow2scale_cast_to_fp8."""
+    """Casts the tensor to `data_type`. Raises TypeError for float8: see pow2scale_cast_to_fp8."""
     if "float8" in checked(data_type).name or "float8" in t.dtype.name:
         raise TypeError(
             "popxl.ops.cast does not take float8: use ops.pow2scale_cast_to_fp8 or _from_fp8."
@@ -189,12 +189,12 @@ def relu_(t: Tensor) -> Tensor:
 
 
 def gelu(t: Tensor) -> Tensor:
-    """GELU by its tanh approximation."""
+    """Returns GELU by its tanh approximation."""
     return _of_floats("Gelu", "gelu", t, "gelu_out", approximate="tanh")
 
 
 def gelu_(t: Tensor) -> Tensor:
-    """GELU by its tanh approximation, in place."""
+    """Computes GELU by its tanh approximation, in place."""
     return in_place(
         "GeluInplace",
         [t],
@@ -204,12 +204,12 @@ def gelu_(t: Tensor) -> Tensor:
 
 
 def geluerf(t: Tensor) -> Tensor:
-    """GELU by the error function."""
+    """Returns GELU by the error function."""
     return _of_floats("GeluErf", "gelu", t, "geluerf_out", approximate="none")
 
 
 def geluerf_(t: Tensor) -> Tensor:
-    """GELU by the error function, in place."""
+    """Computes GELU by the error function, in place."""
     return in_place(
         "GeluErfInplace",
         [t],
@@ -229,5 +229,5 @@ def swish_(t: Tensor) -> Tensor:
 
 
 def softmax(t: Tensor, axis: int) -> Tensor:
-    """exp(t) divided by its sum along `axis`."""
+    """Returns exp(t) divided by its sum along `axis`."""
     return _of_floats("Softmax", "softmax", t, "softmax_out", axis=normal_axis(axis, t.rank))

@@ -1,7 +1,7 @@
 """Ops on float8: casts with a scale that is a power of two, products and convolutions.
 
-float8_143 reaches 240, float8_152 57344; what is too large becomes NaN. log2_scale is an int in
-[-32, 32) or an int32 scalar tensor; a tensor outside of that ends the run with an error.
+float8_143 reaches 240, float8_152 reaches 57344; larger numbers become NaN. log2_scale is an int in
+[-32, 32) or an int32 scalar tensor; a tensor outside that range ends the run with an error.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _WIDE = (dtypes.float16, dtypes.float32)
 
 
 def _checked_scale(log2_scale: "int | Tensor") -> Tensor:
-    """The scale as a tensor: a number becomes a constant."""
+    """Returns the scale as a tensor; a number becomes a constant."""
     if not isinstance(log2_scale, Tensor):
         if log2_scale not in _SCALES:
             raise ValueError(f"log2_scale must be in [-32, 32) but is {log2_scale}.")
@@ -42,9 +42,15 @@ def _scaled(op: OpBuild, value: Any, log2_scale: Tensor) -> Any:
 
 
 def pow2scale_cast_to_fp8(t: Tensor, log2_scale: "int | Tensor", data_type: dtype_class) -> Tensor:
-    """t · 2**log2_scale, rounded to the nearest float8 (ties to even).
+    """Returns t · 2**log2_scale, rounded to the nearest float8 (ties to even).
 
-    t: float16 or float32. TypeError for other tensors and for a data_type other than float8.
+    Args:
+        t: A tensor of float16 or float32.
+        log2_scale: The exponent of the scale.
+        data_type: float8_143 or float8_152.
+
+    Raises:
+        TypeError: t or data_type has another type.
     """
     if not is_float8(data_type) or t.dtype not in _WIDE:
         raise TypeError(f"{t!r} cannot be cast to {data_type}: float16 or float32 to float8.")
@@ -61,9 +67,10 @@ def pow2scale_cast_to_fp8(t: Tensor, log2_scale: "int | Tensor", data_type: dtyp
 def pow2scale_cast_from_fp8(
     t: Tensor, log2_scale: "int | Tensor", data_type: dtype_class
 ) -> Tensor:
-    """float8 as `data_type`, then times 2**log2_scale.
+    """Returns float8 converted to `data_type`, then multiplied by 2**log2_scale.
 
-    TypeError for tensors other than float8, and for a data_type other than float16 and float32.
+    Raises:
+        TypeError: t is not float8, or data_type is neither float16 nor float32.
     """
     if not is_float8(t.dtype) or data_type not in _WIDE:
         raise TypeError(f"{t!r} cannot be cast to {data_type}: float8 to float16 or float32.")
@@ -91,7 +98,7 @@ def _product(
     product: Any,
     **hints: Any,
 ) -> Tensor:
-    """`product` of the operands in float32, scaled, then rounded to float16."""
+    """Returns `product` of the operands in float32, scaled, then rounded to float16."""
     scale = _checked_scale(log2_scale)
 
     def body(op: OpBuild) -> Any:
@@ -108,9 +115,11 @@ def matmul_pow2scaled(
     log2_scale: "int | Tensor",
     available_memory_proportion: "float | None" = None,
 ) -> Tensor:
-    """lhs @ rhs · 2**log2_scale for float8 operands, of either kind; a float16 tensor.
+    """Returns lhs @ rhs · 2**log2_scale of float8 operands of either format, as float16.
 
-    TypeError for other dtypes, ValueError for sizes that do not fit.
+    Raises:
+        TypeError: An operand has another dtype.
+        ValueError: The sizes do not fit.
     """
     _check_operands("MatMul", lhs, rhs)
     check_sizes(lhs, rhs)
@@ -136,7 +145,7 @@ def conv_pow2scaled(
     available_memory_proportions: "Sequence[float] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """`ops.conv` of float8 operands, times 2**log2_scale; a float16 tensor."""
+    """Returns `ops.conv` of float8 operands, times 2**log2_scale, as float16."""
     _check_operands("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
     return _product(
@@ -160,7 +169,7 @@ def conv_transpose_pow2scaled(
     available_memory_proportions: "Sequence[float] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """`ops.conv_transpose` of float8 operands, times 2**log2_scale; a float16 tensor."""
+    """Returns `ops.conv_transpose` of float8 operands, times 2**log2_scale, as float16."""
     _check_operands("ConvTranspose", t, weight)
     body = conv_transpose_body(
         t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape

@@ -1,6 +1,6 @@
-"""Gathers, scatters and slices at places that are known only at run time.
+"""Gathers, scatters and slices at indices that are known only at run time.
 
-Indices are ints from 0. The compiler counts in int32: others are cast.
+Indices are ints from 0. The compiler uses int32: other dtypes are cast.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ def _check_indices(op_type: str, indices: Tensor) -> None:
 
 
 def _row(op: OpBuild, value: Any, group: int) -> Any:
-    """Row `group` of a value's first dimension."""
+    """Returns row `group` of a value's first dimension."""
     shape = value.type[1]
     part = op(
         "slice",
@@ -35,7 +35,7 @@ def _row(op: OpBuild, value: Any, group: int) -> Any:
 def _by_group(
     op: OpBuild, size: int, values: Sequence[Any], work: "Callable[..., Any]", axis: int
 ) -> Any:
-    """`work(values, axis)`, or for several groups that of each row, stacked."""
+    """Returns `work(values, axis)`; for several groups, its results for each row, stacked."""
     if size == 1:
         return work(list(values), axis)
     rows = []
@@ -76,9 +76,12 @@ def gather(
     available_memory_proportion: "float | None" = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """Slices of `t` along the axis, at the indices: `numpy.take`.
+    """Returns slices of `t` along the axis at the indices, like `numpy.take`.
 
-    An index past the end gives zeros. TypeError: indices that are no ints.
+    An index past the end gives zeros.
+
+    Raises:
+        TypeError: The indices are not ints.
     """
     return _gather("Gather", t, indices, axis, 1, "gather_out")
 
@@ -90,7 +93,7 @@ def tied_gather(
     available_memory_proportion: "float | None" = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """As `gather`; on hardware `t` would take its layout from a matrix product."""
+    """Like `gather`; on hardware `t` would take its layout from a matrix product."""
     return _gather("PopartTiedGather", t, indices, axis, 1, "tiedgather_out")
 
 
@@ -102,7 +105,7 @@ def groupedgather(
     available_memory_proportion: "float | None" = None,
     zero_OOR: bool = False,
 ) -> Tensor:
-    """`gather` for each of `group_size` rows of t and indices; axis counts the groups' too."""
+    """`gather` for each of `group_size` rows of t and indices; axis includes the groups' axis."""
     return _gather("Gather", t, indices, axis, group_size, "gather_out")
 
 
@@ -113,9 +116,9 @@ def scatter(
     axis: int = 0,
     available_memory_proportion: "float | None" = None,
 ) -> Tensor:
-    """`t` with `values` written at the indices along the axis, element by element.
+    """Returns `t` with `values` written at the indices along the axis, element by element.
 
-    indices and values have equal shapes: `numpy.put_along_axis`.
+    indices and values have equal shapes, as for `numpy.put_along_axis`.
     """
     _check_indices("Scatter", indices)
     check_same_dtype("Scatter", t, values)
@@ -141,7 +144,7 @@ def scatter_reduce(
     enable_index_broadcast: bool = True,
     available_memory_proportion: "float | None" = None,
 ) -> Tensor:
-    """Elements of `data` reduced to the indices along the axis; see `grouped_scatter_reduce`."""
+    """Reduces elements of `data` to the indices along the axis; see `grouped_scatter_reduce`."""
     return grouped_scatter_reduce(
         data, indices, reduction, initial_values, axis, axis_size, 1, enable_index_broadcast
     )
@@ -199,13 +202,22 @@ def grouped_scatter_reduce(
     enable_index_broadcast: bool = True,
     available_memory_proportion: "float | None" = None,
 ) -> Tensor:
-    """Elements of `data` reduced to the indices along the axis, for each of `group_size` rows.
+    """Reduces elements of `data` to the indices along the axis, for each of `group_size` rows.
 
-    indices: of data's shape, or what broadcasts to it; one dimension counts along the axis.
-    reduction: "sum", "min", "max" or "none" (the last written stays).
-    initial_values: what the result starts from; without it, elements that no index names are 0.
-    axis_size: the size of the result's axis; by default that of initial_values.
-    ValueError: another reduction; no size; shapes that do not fit.
+    Args:
+        data: The elements.
+        indices: Ints of data's shape, or of a shape that broadcasts to it; a single dimension is
+            along the axis.
+        reduction: "sum", "min", "max" or "none" (the last write wins).
+        initial_values: The start of the reduction; by default elements without an index are 0.
+        axis: The axis.
+        axis_size: The size of the result's axis; by default that of initial_values.
+        group_size: The number of rows; 1: all of `data` is one.
+        enable_index_broadcast: Whether indices may broadcast.
+        available_memory_proportion: A hint for hardware.
+
+    Raises:
+        ValueError: The reduction is another one; the size is missing; shapes do not fit.
     """
     _check_indices("ScatterReduce", indices)
     if reduction not in _REDUCTIONS:
@@ -257,10 +269,17 @@ def _check_dynamic(op_type: str, t: Tensor, index: Tensor, axes: Any, sizes: Any
 def dynamic_slice(
     t: Tensor, index: Tensor, axes: Sequence[int], sizes: Sequence[int], no_overlap: bool
 ) -> Tensor:
-    """`sizes[i]` elements along `axes[i]` from `index[i]` on, wrapping past the end.
+    """Returns `sizes[i]` elements along `axes[i]` starting at `index[i]`, wrapping past the end.
 
-    no_overlap: promises that slices at different indices do not overlap; a hint.
-    ValueError: there is not an index and a size for each axis, or a size is too large.
+    Args:
+        t: The tensor.
+        index: A start for each axis.
+        axes: The axes.
+        sizes: A size for each axis.
+        no_overlap: Promises that slices at different indices do not overlap; a hint.
+
+    Raises:
+        ValueError: An axis lacks an index or a size, or a size is too large.
     """
     axes = _check_dynamic("DynamicSlice", t, index, axes, sizes)
 
@@ -309,9 +328,9 @@ def dynamic_update(
     sizes: Sequence[int],
     no_overlap: bool,
 ) -> Tensor:
-    """`t` with `t_update` in the place that `dynamic_slice` would read.
+    """Returns `t` with `t_update` in the place that `dynamic_slice` would read.
 
-    A session refuses one that is larger or smaller than that (popart_exception).
+    A session raises popart_exception for an update of another size.
     """
     body = _update_body(t, index, t_update, axes, sizes)
     return composed("DynamicUpdate", [t, index, t_update], "dynamic_update_out", body)
@@ -332,10 +351,17 @@ def dynamic_update_(
 
 
 def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) -> Tensor:
-    """values[1] at the index along a new axis, values[0] elsewhere.
+    """Returns values[1] at the index along a new axis, values[0] elsewhere.
 
-    num_classes: a number or a constant, the size of the axis. Negative indices count from its
-    end. TypeError: num_classes is another tensor. ValueError: not two values.
+    Args:
+        t: Indices; negative ones count from the end.
+        num_classes: The size of the axis, a number or a constant.
+        values: Two values, off and on.
+        axis: The position of the new axis.
+
+    Raises:
+        TypeError: num_classes is a tensor that is not a constant.
+        ValueError: There are not two values.
     """
     _check_indices("OneHot", t)
     if isinstance(num_classes, Tensor) and not isinstance(num_classes, Constant):

@@ -22,15 +22,15 @@ def _check_partials(partials_type: "dtype_class | None") -> None:
 
 
 def check_sizes(lhs: Tensor, rhs: Tensor) -> None:
-    """ValueError unless the two can be multiplied."""
+    """Raises ValueError unless the two can be multiplied."""
     if not lhs.rank or not rhs.rank:
-        raise ValueError("matmul takes no scalars: use ops.mul.")
+        raise ValueError("matmul does not take scalars: use ops.mul.")
     if lhs.shape[-1] != rhs.shape[-2 if rhs.rank > 1 else -1]:
         raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
 
 
 def matmul_values(op: OpBuild, a: Any, b: Any) -> Any:
-    """The product of two values; vectors count as row and column."""
+    """Returns the product of two values; vectors count as row and column."""
     row, column = len(a.type[1]) == 1, len(b.type[1]) == 1
     a = op("reshape", a, shape=[1, *a.type[1]]) if row else a
     b = op("reshape", b, shape=[*b.type[1], 1]) if column else b
@@ -50,12 +50,20 @@ def matmul(
     output_type: "dtype_class | None" = None,
     partials_type: "dtype_class | None" = None,
 ) -> Tensor:
-    """The product of matrices, with NumPy's rules: vectors count as row and column.
+    """Returns the product of matrices with NumPy's rules: vectors count as row and column.
 
-    output_type: float16 or float32, by default that of the operands. The other arguments are
-    hints for hardware; partial sums are kept in float32. partials_type: float16 or float32, by
-    default the session option partialsTypeMatMuls. ValueError: shapes, dtypes or options that do
-    not fit.
+    The emulator keeps partial sums in float32.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand.
+        available_memory_proportion: A hint for hardware.
+        output_type: float16 or float32; by default the operands' type.
+        partials_type: A hint for hardware: float16 or float32; by default the session option
+            partialsTypeMatMuls.
+
+    Raises:
+        ValueError: Shapes, dtypes or options do not fit.
     """
     check_sizes(lhs, rhs)
     check_same_dtype("MatMul", lhs, rhs)

@@ -39,12 +39,17 @@ def nll_loss(
     reduction: str = "mean",
     log_prob: bool = False,
 ) -> Tensor:
-    """-log of the probability of each label.
+    """Returns -log of the probability of each label.
 
-    probs: [..., classes], probabilities or, with log_prob, their logarithms.
-    labels: [...], ints, or floats that are whole; those equal to ignore_index count for nothing,
-    also in the mean.
-    reduction: "mean", "sum" or "none". ValueError for another, and for shapes that do not fit.
+    Args:
+        probs: [..., classes], probabilities or, with log_prob, their logarithms.
+        labels: [...], ints, or floats with whole values.
+        ignore_index: Labels with this value are ignored, also in the mean.
+        reduction: "mean", "sum" or "none".
+        log_prob: Whether probs are logarithms.
+
+    Raises:
+        ValueError: The reduction is another one; shapes do not fit.
     """
     _check(probs, labels, reduction)
 
@@ -63,11 +68,16 @@ def nll_loss_with_softmax_grad(
     ignore_index: "int | None" = None,
     reduction: str = "mean",
 ) -> tuple[Tensor, Tensor]:
-    """The loss of `nll_loss`, and the gradient at what softmax took to make `probs`.
+    """Returns the loss of `nll_loss`, and its gradient at the input of the softmax.
 
-    loss_grad: the gradient of the loss, a number or a scalar tensor.
-    Returns the loss and (probs - one-hot labels) · loss_grad, divided by the labels that count
-    for the mean; in the shape and dtype of probs.
+    Args:
+        probs: [..., classes], the output of a softmax.
+        labels: As in `nll_loss`; so are ignore_index and reduction.
+        loss_grad: The gradient of the loss, a number or a scalar tensor.
+
+    Returns:
+        The loss, and (probs - one-hot labels) · loss_grad in the shape and dtype of probs. For the
+        mean it is divided by the number of labels that are not ignored.
     """
     _check(probs, labels, reduction)
     given = [loss_grad] if isinstance(loss_grad, Tensor) else []

@@ -15,9 +15,16 @@ def batch_norm_inference(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Tensor:
-    """(t - mean) / √(var + epsilon) · scale + bias, by channel.
+    """Returns (t - mean) / √(var + epsilon) · scale + bias, for each channel.
 
-    t: [n, c, ...]; scale, bias, mean, var: [c]. momentum is for training and has no effect.
+    Args:
+        t: [n, c, ...].
+        scale: [c].
+        bias: [c].
+        mean: [c].
+        var: [c].
+        epsilon: Added to the variance.
+        momentum: For training only; has no effect.
     """
     inputs = [t, scale, bias, mean, var]
     return simple(
@@ -41,7 +48,15 @@ def group_norm(
 ) -> Tensor:
     """Normalises each group of channels to mean 0 and variance 1, then scales and shifts.
 
-    t: [n, c, ...]; weight, bias: [c]. ValueError unless num_groups divides the channels.
+    Args:
+        t: [n, c, ...].
+        weight: [c].
+        bias: [c].
+        num_groups: The number of groups.
+        eps: Added to the variance.
+
+    Raises:
+        ValueError: num_groups does not divide the channels.
     """
     if t.rank < 2 or t.shape[1] % num_groups:
         raise ValueError(f"{num_groups} groups do not divide the channels of {t!r}.")
@@ -57,7 +72,11 @@ def group_norm(
 def layer_norm(t: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     """Normalises the last dimension to mean 0 and variance 1, then scales and shifts.
 
-    t: [..., c]; weight, bias: [c].
+    Args:
+        t: [..., c].
+        weight: [c].
+        bias: [c].
+        eps: Added to the variance.
     """
     return _normalised(
         t,

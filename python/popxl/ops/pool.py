@@ -1,4 +1,4 @@
-"""Pooling of images [n, c, spatial...]. Padding is never part of a mean nor the greatest."""
+"""Pooling of images [n, c, spatial...]. Padding does not enter a mean or a maximum."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from popxl.tensor import Tensor
 
 @dataclass
 class _Pool:
-    """Where the windows of a pool lie: a number for each spatial axis."""
+    """The windows of a pool, with a number for each spatial axis."""
 
-    sizes: list[int]  # of the image, its elements `apart` from each other
+    sizes: list[int]  # the image's sizes, with its elements `apart` from each other
     kernel: list[int]
     strides: list[int]
     dilation: list[int]
@@ -26,12 +26,12 @@ class _Pool:
     ceil_mode: bool
 
     def is_plain(self) -> bool:
-        """Whether the core's pools pad by themselves as this one asks for."""
+        """Returns whether the core's pool can do this pool's padding."""
         half = all(2 * low <= k for low, k in zip(self.low, self.kernel, strict=True))
         return half and self.low == self.high and set(self.apart) == {1}
 
     def windows(self) -> list[int]:
-        """How many there are. With ceil_mode the last one may begin in the image and end behind."""
+        """Returns the number of windows. With ceil_mode the last may end outside the image."""
         counts = []
         for n, k, s, d, low, high in zip(
             self.sizes, self.kernel, self.strides, self.dilation, self.low, self.high, strict=True
@@ -42,14 +42,14 @@ class _Pool:
         return counts
 
     def ends(self) -> list[int]:
-        """Elements to add behind each axis so that exactly the windows fit."""
+        """Returns the elements to add after each axis so that exactly the windows fit."""
         spans = zip(self.windows(), self.strides, self.kernel, self.dilation, strict=True)
         ends = [(count - 1) * s + (k - 1) * d + 1 for count, s, k, d in spans]
         rooms = zip(ends, self.sizes, self.low, strict=True)
         return [max(0, end - n - low) for end, n, low in rooms]
 
     def met(self) -> np.ndarray:
-        """How many elements of the image each window meets."""
+        """Returns the number of the image's elements in each window."""
         counts = np.ones(1)
         for axis, count in enumerate(self.windows()):
             steps = np.arange(self.kernel[axis]) * self.dilation[axis] - self.low[axis]
@@ -59,7 +59,7 @@ class _Pool:
         return counts
 
     def image(self, op: OpBuild, t: Tensor, fill: float) -> Any:
-        """The image with `fill` between and around its elements, as the windows need it."""
+        """Returns the image with `fill` between and around its elements, for the windows."""
         value = of(t).read()
         for axis, d in enumerate(self.apart, 2):
             if d > 1:
@@ -67,14 +67,14 @@ class _Pool:
         return padded(op, value, self.low, self.ends(), fill)
 
     def around(self, op: OpBuild, result: Any) -> Any:
-        """The result with zeros around it."""
+        """Returns the result with zeros around it."""
         rank = len(self.kernel)
         low, high = [0, 0, *self.out_pads[:rank]], [0, 0, *self.out_pads[rank:]]
         return op("pad", result, low=low, high=high, value=0.0) if any(self.out_pads) else result
 
 
 def _spread(op: OpBuild, value: Any, axis: int, d: int, fill: float) -> Any:
-    """The elements `d` apart along an axis, `fill` between them."""
+    """Returns the elements `d` apart along an axis, with `fill` between them."""
     before, n, behind = value.type[1][:axis], value.type[1][axis], value.type[1][axis + 1 :]
     column = op("reshape", value, shape=[*before, n, 1, *behind])
     zeros = [0] * len(column.type[1])
@@ -97,7 +97,7 @@ def _pool(
     auto_pad: str,
     ceil_mode: bool,
 ) -> _Pool:
-    """The pool that the arguments ask for. ValueError when they do not fit the image."""
+    """Returns the pool for the arguments. Raises ValueError if they do not fit the image."""
     rank = len(kernel)
     if t.rank != rank + 2:
         raise ValueError(f"A kernel of {rank} dimensions does not fit {t!r}.")
@@ -124,13 +124,23 @@ def average_pool(
     auto_pad: str = "not_set",
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The mean of each window of t [n, c, ...], of those elements that are no padding.
+    """Returns the mean of each window of t [n, c, ...], without padding.
 
-    stride: 1 by default. padding: elements before, then behind, each spatial axis.
-    in_dilations: how far apart the elements of `t` are taken to be; what is between is padding.
-        The mean of a window that meets padding alone is 0.
-    out_pads: zeros added to the result before, then behind, each spatial axis.
-    ValueError: numbers that do not fit the image.
+    The mean of a window of padding only is 0.
+
+    Args:
+        t: The images.
+        kernel_size: The window's size.
+        stride: The step of the window; by default 1.
+        padding: Elements added before all, then after all spatial axes.
+        out_pads: Zeros added to the result before all, then after all spatial axes.
+        dilation: The distance of the window's elements.
+        in_dilations: The distance of the elements of `t`, with padding between them.
+        auto_pad: Determines the padding, like pad_type of `conv`.
+        ceil_mode: Whether the last window may end outside the image.
+
+    Raises:
+        ValueError: The numbers do not fit the image.
     """
     form = (stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
     pool = _pool("average_pool", t, kernel_size, *form)
@@ -146,7 +156,7 @@ def average_pool(
 
 
 def _sums_over_counts(op: OpBuild, t: Tensor, pool: _Pool) -> Any:
-    """Means of windows of any form: a convolution with ones, over how many elements it met."""
+    """Returns means of any windows: a convolution with ones, divided by the element counts."""
     channels = t.shape[1]
     sums = op(
         "conv",
@@ -172,12 +182,18 @@ def max_pool(
     ceil_mode: bool = False,
     storage_order: str = "row",
 ) -> Tensor:
-    """The greatest of each window of t [n, c, ...].
+    """Returns the maximum of each window of t [n, c, ...]; minus infinity for padding only.
 
-    Arguments as for `average_pool`; the greatest of padding alone is minus infinity.
-    storage_order: "row" or "column", in which ONNX counts the places of the greatest. They are no
-        result here, so that it changes nothing.
-    ValueError: numbers that do not fit the image.
+    The other arguments are those of `average_pool`.
+
+    Args:
+        t: The images.
+        kernel_size: The window's size.
+        storage_order: "row" or "column", ONNX's order for indices of the maxima. It has no effect,
+            because this op does not return indices.
+
+    Raises:
+        ValueError: The numbers do not fit the image.
     """
     form = (stride, padding, out_pads, dilation, in_dilations, auto_pad, ceil_mode)
     pool = _pool("max_pool", t, kernel_size, *form)

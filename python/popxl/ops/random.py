@@ -1,6 +1,6 @@
-"""Random numbers that are functions of a seed tensor: uint32, shape (2,).
+"""Random numbers as functions of a seed tensor: uint32 of shape (2,).
 
-One seed gives the same numbers in every op and run; new seeds come from the host, or from
+A seed gives the same numbers in every op and run. New seeds come from the host, or from
 `split_random_seed` and `create_random_seed`.
 """
 
@@ -13,11 +13,11 @@ from popxl.dtypes import checked, core_name, dtype as dtype_class
 from popxl.ops.build import OpBuild, composed
 from popxl.tensor import Tensor, constant
 
-_DIGITS = {"f16": 11}  # of the significand, where it is not float32's 24
+_DIGITS = {"f16": 11}  # bits of the significand, where it is not float32's 24
 
 
 def check_seed(op_type: str, seed: Tensor) -> None:
-    """TypeError or ValueError unless the tensor is a seed."""
+    """Raises TypeError or ValueError unless the tensor is a seed."""
     if not isinstance(seed, Tensor):
         raise TypeError(f"{op_type} takes a seed tensor but got {seed!r}.")
     if seed.dtype is not dtypes.uint32 or seed.shape != (2,):
@@ -25,7 +25,7 @@ def check_seed(op_type: str, seed: Tensor) -> None:
 
 
 def _unit_interval(op: OpBuild, bits: Any, dtype: dtype_class) -> Any:
-    """The leading bits as numbers of [0, 1): as many as the dtype tells apart."""
+    """Converts the leading bits, as many as the dtype's significand, to numbers in [0, 1)."""
     digits = _DIGITS.get(core_name(dtype), 24)
     leading = op("shift_right", bits, op.scalar(dtypes.uint32, 32 - digits))
     small = op.cast(op.cast(leading, dtypes.int32), dtype)
@@ -34,7 +34,7 @@ def _unit_interval(op: OpBuild, bits: Any, dtype: dtype_class) -> Any:
 
 def _float(dtype: dtype_class) -> dtype_class:
     if not checked(dtype).is_floating_point:
-        raise ValueError(f"Random numbers are floating but {dtype} was asked for.")
+        raise ValueError(f"The dtype of random numbers must be floating but is {dtype}.")
     return dtype
 
 
@@ -45,7 +45,7 @@ def random_uniform(
     high: float = 1.0,
     dtype: dtype_class = dtypes.float32,
 ) -> Tensor:
-    """Numbers of [low, high), uniformly distributed."""
+    """Returns numbers uniformly distributed in [low, high)."""
     check_seed("RandomUniform", seed_tensor)
     _float(dtype)
 
@@ -65,7 +65,7 @@ def random_normal(
     std: float = 1.0,
     dtype: dtype_class = dtypes.float32,
 ) -> Tensor:
-    """Normally distributed numbers (Box and Muller 1958)."""
+    """Returns normally distributed numbers (Box and Muller 1958)."""
     check_seed("RandomNormal", seed_tensor)
     _float(dtype)
     f32 = dtypes.float32
@@ -83,7 +83,7 @@ def random_normal(
 
     def body(op: OpBuild) -> Any:
         bits = op("seeded_bits", seed_tensor, shape=[2, *shape])
-        above = op("sub", op.scalar(f32, 1), half(op, bits, 0))  # of (0, 1]
+        above = op("sub", op.scalar(f32, 1), half(op, bits, 0))  # in (0, 1]
         radius = op("sqrt", op("mul", op("log", above), op.scalar(f32, -2)))
         angle = op("mul", half(op, bits, 1), op.scalar(f32, 2 * np.pi))
         normal = op("mul", radius, op("cos", angle))
@@ -94,7 +94,7 @@ def random_normal(
 
 
 def _dropout(op: OpBuild, t: Tensor, seed: Tensor, p: float, shape: Sequence[int]) -> Any:
-    """Elements of t, zeroed with probability p or scaled; one draw for an entry of `shape`."""
+    """Returns t with elements zeroed with probability p or scaled; one draw per `shape` entry."""
     bits = op("seeded_bits", seed, shape=list(shape))
     leading = op("shift_right", bits, op.scalar(dtypes.uint32, 8))
     small = op.cast(leading, dtypes.int32)
@@ -109,9 +109,12 @@ def _check_probability(what: str, p: float) -> None:
 
 
 def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
-    """`t` with elements zeroed with probability p; the others are scaled by 1 / (1 - p).
+    """Zeroes elements of `t` with probability p and scales the others by 1 / (1 - p).
 
-    The gradient drops the same elements. ValueError: p is not in [0, 1).
+    The gradient drops the same elements.
+
+    Raises:
+        ValueError: p is not in [0, 1).
     """
     check_seed("Dropout", seed_tensor)
     _check_probability("p", p)
@@ -121,7 +124,7 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
 
 
 def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Sequence[int], ratio: float) -> Tensor:
-    """`dropout` with one draw for each entry of `shape`, which broadcasts to that of `t`."""
+    """`dropout` with one draw for each entry of `shape`, which broadcasts to the shape of `t`."""
     check_seed("ShapedDropout", seed_tensor)
     _check_probability("ratio", ratio)
     if np.broadcast_shapes(tuple(shape), t.shape) != t.shape:
@@ -132,7 +135,7 @@ def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Sequence[int], ratio: 
 
 
 def create_random_seed(seed: Tensor, modifier: "int | Tensor") -> Tensor:
-    """A seed that depends on another and on `modifier`, an int or a scalar int tensor."""
+    """Returns a seed that depends on another and on `modifier`, an int or a scalar int tensor."""
     check_seed("ModifyRandomSeed", seed)
     if not isinstance(modifier, Tensor):
         modifier = constant(modifier, dtypes.uint32)
@@ -146,7 +149,7 @@ def create_random_seed(seed: Tensor, modifier: "int | Tensor") -> Tensor:
 
 
 def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
-    """n seeds that depend on one. ValueError unless n is positive."""
+    """Returns n seeds that depend on one. Raises ValueError unless n is positive."""
     if n < 1:
-        raise ValueError(f"A seed is split into at least one but n is {n}.")
+        raise ValueError(f"n must be at least 1 but is {n}.")
     return tuple(create_random_seed(seed, i) for i in range(n))

@@ -1,4 +1,4 @@
-"""Reductions over dimensions, searches, scans."""
+"""Reductions over dimensions, searches and scans."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -45,49 +45,49 @@ def _square(op: OpBuild, value: Any) -> Any:
 
 
 def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The sum over the axes, all of them by default."""
+    """Returns the sum over the axes, by default all."""
     return _reduction("ReduceSum", t, axis, keepdims, "sum_out", "sum")
 
 
 def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The mean over the axes, all of them by default."""
+    """Returns the mean over the axes, by default all."""
     return _reduction("ReduceMean", t, axis, keepdims, "mean_out", "mean")
 
 
 def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The least over the axes, all of them by default."""
+    """Returns the minimum over the axes, by default all."""
     return _reduction("ReduceMin", t, axis, keepdims, "min_out", "min")
 
 
 def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The greatest over the axes, all of them by default."""
+    """Returns the maximum over the axes, by default all."""
     return _reduction("ReduceMax", t, axis, keepdims, "max_out", "max")
 
 
 def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The product over the axes, all of them by default."""
+    """Returns the product over the axes, by default all."""
     return _reduction("ReduceProd", t, axis, keepdims, "prod_out", "prod")
 
 
 def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The sum of squares over the axes, all of them by default."""
+    """Returns the sum of squares over the axes, by default all."""
     return _reduction("ReduceSumSquare", t, axis, keepdims, "sumsquare_out", "sum", _square)
 
 
 def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The sum of absolute values over the axes, all of them by default."""
+    """Returns the sum of absolute values over the axes, by default all."""
     return _reduction("ReduceL1", t, axis, keepdims, "l1_out", "sum", lambda op, v: op("abs", v))
 
 
 def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The root of the sum of squares over the axes, all of them by default."""
+    """Returns the root of the sum of squares over the axes, by default all."""
     return _reduction(
         "ReduceL2", t, axis, keepdims, "l2_out", "sum", _square, lambda op, v: op("sqrt", v)
     )
 
 
 def lamb_square(t: Tensor) -> Tensor:
-    """The sum of squares of all elements, as float32: what `var_updates.adam_var_update` takes."""
+    """Returns the sum of squares of all elements as float32, for `var_updates.adam_var_update`."""
 
     def before(op: OpBuild, value: Any) -> Any:
         return _square(op, op.cast(value, dtypes.float32))
@@ -96,21 +96,21 @@ def lamb_square(t: Tensor) -> Tensor:
 
 
 def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """The logarithm of the sum over the axes, all of them by default."""
+    """Returns the logarithm of the sum over the axes, by default all."""
     return _reduction(
         "ReduceLogSum", t, axis, keepdims, "logsum_out", "sum", after=lambda op, v: op("log", v)
     )
 
 
 def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """log Σ exp(t) over the axes, all of them by default."""
+    """Returns log Σ exp(t) over the axes, by default all."""
     return _reduction("ReduceLogSumExp", t, axis, keepdims, "logsumexp_out", "logsumexp")
 
 
 def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
-    """The median over the axes (of two, the lesser), and its int32 place among their elements.
+    """Returns the median over the axes, and its int32 index among their elements.
 
-    With several axes, the place counts in row-major order over them.
+    Of two middle elements it is the smaller. With several axes, the index is row-major over them.
     """
     axes = _axes(t, axis)
     op = OpBuild("ReduceMedian", t)
@@ -145,17 +145,17 @@ def _arg(op_type: str, core: str, t: Tensor, dim: int, keepdim: bool, name: str)
 
 
 def argmin(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """The int32 index of the least along `dim`, the first of several."""
+    """Returns the int32 index of the minimum along `dim`, the first of several."""
     return _arg("ArgMin", "argmin", t, dim, keepdim, "argmin_out")
 
 
 def argmax(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """The int32 index of the greatest along `dim`, the first of several."""
+    """Returns the int32 index of the maximum along `dim`, the first of several."""
     return _arg("ArgMax", "argmax", t, dim, keepdim, "argmax_out")
 
 
 def cumsum(t: Tensor, dim: int = 0) -> Tensor:
-    """The sums of all elements up to each, along `dim`."""
+    """Returns the cumulative sums along `dim`, each including its element."""
     axis = normal_axis(dim, t.rank, "dim")
     check_tensors("CumSum", [t])
     shown = constant(dim, dtypes.int64, "dim", downcast=False)
@@ -170,9 +170,18 @@ def topk(
     sorted: bool,
     available_memory_proportion: "float | None" = None,
 ) -> tuple[Tensor, Tensor]:
-    """The k greatest (or least) along the axis, and their int32 indices.
+    """Returns the k largest (or smallest) elements along the axis, and their int32 indices.
 
-    sorted: in order. ValueError: k is larger than the axis.
+    Args:
+        t: The tensor.
+        k: The number of elements.
+        axis: The axis.
+        largest: Whether to return the largest, instead of the smallest.
+        sorted: Whether to return them in order.
+        available_memory_proportion: A hint for hardware.
+
+    Raises:
+        ValueError: k is larger than the axis.
     """
     axis = normal_axis(axis, t.rank)
     if not 0 < k <= t.shape[axis]:
@@ -188,9 +197,18 @@ def topk(
 
 
 def histogram(t: Tensor, levels: Sequence[float], absolute_of_input: bool) -> Tensor:
-    """How many elements lie below levels[0], from each level up to the next, and from the last.
+    """Counts elements below levels[0], from each level up to the next, and from the last level up.
 
-    levels: rising. Returns uint32 of shape (len(levels) + 1,). ValueError when they do not rise.
+    Args:
+        t: The tensor.
+        levels: The limits, in rising order.
+        absolute_of_input: Whether to count absolute values.
+
+    Returns:
+        uint32 of shape (len(levels) + 1,).
+
+    Raises:
+        ValueError: The levels do not rise.
     """
     levels = list(levels)
     if not levels or any(a >= b for a, b in zip(levels, levels[1:], strict=False)):

@@ -1,4 +1,4 @@
-"""Images in other sizes: interpolate, and the means of regions by roi_align."""
+"""Resizing of images: interpolate, and means of regions by roi_align."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -12,7 +12,7 @@ from popxl.tensor import Tensor
 
 
 def _source_places(size: int, scale: float, transform: str) -> np.ndarray:
-    """Where, in the source, each element of a resized dimension comes from."""
+    """Returns the source position of each element of a resized dimension."""
     out = np.arange(int(np.floor(size * scale)), dtype=np.float64)
     if transform == "half_pixel":
         return (out + 0.5) / scale - 0.5
@@ -50,8 +50,8 @@ def _cubic(share: np.ndarray) -> dict[int, np.ndarray]:
     return {-1: far(1 + share), 0: near(share), 1: near(1 - share), 2: far(2 - share)}
 
 
-# How much of the elements around a place goes into it, by their distance from the one below, for
-# how far above that one the place is.
+# Each function maps the fraction of a position above the element below it to weights of the
+# elements around it, by their offset from that element.
 _WEIGHTS = {"linear": _linear, "cubic": _cubic}
 
 
@@ -80,17 +80,25 @@ def interpolate(
     nearest_mode: str = "round_prefer_floor",
     coordinate_transformation_mode: str = "half_pixel",
 ) -> Tensor:
-    """`t` resized by a factor for each dimension.
+    """Resizes `t` by a factor for each dimension.
 
-    mode: "nearest", "linear" or "cubic"; the last two need floating point numbers (TypeError).
-    nearest_mode and coordinate_transformation_mode as in ONNX's Resize; ValueError for others.
+    Args:
+        t: The tensor.
+        scale_factor: A factor for each dimension.
+        mode: "nearest", "linear" or "cubic"; the last two need floating point numbers.
+        nearest_mode: As in ONNX's Resize.
+        coordinate_transformation_mode: As in ONNX's Resize.
+
+    Raises:
+        TypeError: The mode needs floating point numbers.
+        ValueError: A mode is unknown, or a factor is missing.
     """
     if len(scale_factor) != t.rank:
         raise ValueError(f"{t!r} needs {t.rank} scale factors but got {list(scale_factor)}.")
     if mode not in ("nearest", *_WEIGHTS):
         raise ValueError(f"mode must be nearest, linear or cubic but is {mode!r}.")
     if mode != "nearest" and not t.dtype.is_floating_point:
-        raise TypeError(f"interpolate takes {mode} means of floating point numbers, not of {t!r}.")
+        raise TypeError(f"interpolate mode {mode} takes floating point numbers but got {t!r}.")
     if nearest_mode not in _NEAREST:
         raise ValueError(f"nearest_mode must be one of {list(_NEAREST)}: {nearest_mode!r}.")
     rule = _NEAREST[nearest_mode]
@@ -117,13 +125,24 @@ def roi_align(
     spatial_scale: float,
     sampling_ratio: int,
 ) -> Tensor:
-    """The means of regions of images, on a grid of samples between the pixels.
+    """Returns the means of regions of images, on a grid of samples between the pixels.
 
-    t: [n, c, h, w], float. rois: [regions, 4]: x1, y1, x2, y2, times spatial_scale in pixels.
-    batch_index: [regions], int: the image of each. output_size: (rows, columns) of bins a region.
-    sampling_ratio: samples a bin and axis. 0 and less: ceil(size of the region / bins), for each
-    region and axis. Samples more than a pixel outside of the image count as 0.
-    Returns [regions, c, rows, columns]. ValueError: shapes do not fit.
+    Samples more than a pixel outside the image count as 0.
+
+    Args:
+        t: [n, c, h, w], float.
+        rois: [regions, 4]: x1, y1, x2, y2; multiplied by spatial_scale, they are in pixels.
+        batch_index: [regions], int: the image of each region.
+        output_size: (rows, columns) of bins per region.
+        spatial_scale: See rois.
+        sampling_ratio: Samples per bin and axis. 0 or less: ceil(size of the region / bins), for
+            each region and axis.
+
+    Returns:
+        [regions, c, rows, columns].
+
+    Raises:
+        ValueError: Shapes do not fit.
     """
     check_same_dtype("RoiAlign", t, rois)
     if t.rank != 4 or rois.rank != 2 or rois.shape[1] != 4 or len(output_size) != 2:

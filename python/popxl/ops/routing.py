@@ -1,4 +1,4 @@
-"""Tensors of outer graphs inside of inner ones: inputs, which calls on the way are given."""
+"""Tensors of outer graphs in inner graphs: inputs that all calls in between pass on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ from popxl.tensor import Tensor, graph_input
 
 
 def _callers(graph: Graph) -> list[OpRecord]:
-    """The ops that call a graph, in any graph."""
+    """Returns the ops that call a graph, in any graph."""
     return [op for other in of(graph.ir).graphs for op in of(other).ops if graph in op.called]
 
 
 def _above(graph: Graph, home: Graph) -> "dict[Graph, list[OpRecord]]":
-    """What calls the graph, and each graph in which such calls stand, as far as `home`."""
+    """Returns the calls of the graph, and of each graph with such calls, up to `home`."""
     found: dict[Graph, list[OpRecord]] = {}
     new = [graph]
     while new:
@@ -29,7 +29,7 @@ def _above(graph: Graph, home: Graph) -> "dict[Graph, list[OpRecord]]":
 
 
 def _core_op(op: OpRecord) -> Any:
-    """The compiler's op of one that runs graphs. UnsupportedError: it has replaced it."""
+    """Returns the compiler's op of a call. Raises UnsupportedError if the compiler replaced it."""
     core = op.core_op()
     if core is not None:
         return core
@@ -40,7 +40,7 @@ def _core_op(op: OpRecord) -> Any:
 
 
 def _given(op: OpRecord, graph: Graph) -> "list[list[Tensor | None]]":
-    """What an op passes to a graph; a branch may run it either way."""
+    """Returns the tensors that an op passes to a graph; both branches of an If may be the graph."""
     if op.op_type != "If":
         return [op.inputs]
     behind = 1 + len(op.called[0].inputs)
@@ -49,7 +49,7 @@ def _given(op: OpRecord, graph: Graph) -> "list[list[Tensor | None]]":
 
 
 def _pass(op: OpRecord, graph: Graph, local: Tensor) -> None:
-    """Makes an op pass a tensor for the last input of a graph, which is new."""
+    """Makes an op pass a tensor for the last, new input of a graph."""
     core, value = _core_op(op), _value(local)
     core.add_operand(value)
     _write_before(local, op)
@@ -67,7 +67,7 @@ def _pass(op: OpRecord, graph: Graph, local: Tensor) -> None:
 
 
 def _makers(t: Tensor, graph: Graph) -> "list[OpRecord]":
-    """The ops of the graph that surely come before `t` is there, in order."""
+    """Returns the ops of the graph that must run before `t` is defined, in order."""
     by_id = {op.id: op for op in of(graph).ops}
     maker = of(t).producer
     new, found = [] if maker is None else [maker], set()
@@ -81,7 +81,7 @@ def _makers(t: Tensor, graph: Graph) -> "list[OpRecord]":
 
 
 def _write_before(t: Tensor, op: OpRecord) -> None:
-    """Puts what makes `t` before an op that now takes it."""
+    """Moves the ops that make `t` before an op that now takes it."""
     if of(t).graph is not op.graph:
         return
     ops, makers = of(op.graph).ops, _makers(t, op.graph)
@@ -93,14 +93,14 @@ def _write_before(t: Tensor, op: OpRecord) -> None:
 
 
 def _value(t: Tensor) -> Any:
-    """The compiler's value of a tensor as it is known: reading a view could make an op."""
+    """Returns the known compiler's value of a tensor: reading a view could make an op."""
     return of(t).value if of(t).to_view is not None else of(of(t).root()).value
 
 
 def _check(t: Tensor, op: OpRecord, by_ref: bool) -> None:
-    """UnsupportedError if a written op, of whichever graph, cannot pass `t` or what stands for it.
+    """Raises UnsupportedError if an existing op cannot pass `t` or its input.
 
-    by_ref: what the called graph writes must come back.
+    by_ref: Whether the called graph's writes must return to `t`.
     """
     name = f"{op.op_type}.{op.id} of graph {op.graph.name!r}"
     if op.runs_copy:
@@ -112,7 +112,7 @@ def _check(t: Tensor, op: OpRecord, by_ref: bool) -> None:
         return
     root = of(t).root()
     if by_ref and (of(t).to_view is not None or isinstance(of(root), ConstantRecord)):
-        why = "is a constant or a view: what a call writes to it cannot come back"
+        why = "is a constant or a view: a call's writes cannot return to it"
     elif by_ref and not of(root).is_memory() and not _is_before(_value(t), op):
         why = "has its value only later"
     elif not by_ref and root in {of(other).root() for other in op.modified}:
@@ -125,13 +125,13 @@ def _check(t: Tensor, op: OpRecord, by_ref: bool) -> None:
 
 
 def _is_before(value: Any, op: OpRecord) -> bool:
-    """Whether a value of the compiler's is made before an op, as it stands."""
+    """Returns whether a compiler's value is currently made before an op."""
     ids, maker = [core.id for core in of(op.graph).core.ops], value.producer
     return maker is None or ids.index(maker.id) < ids.index(_core_op(op).id)
 
 
 def _give_memory(t: Tensor) -> None:
-    """Makes a tensor's value one that calls can write: whoever uses it sees what they wrote."""
+    """Makes a tensor's value writable by calls: all users of the tensor see their writes."""
     kept, ir = of(t), of(of(t).graph.ir)
     name = ir.core_name(f"memory.{t.name}")
     ir.module.add_state(name, (core_name(t.dtype), list(t.shape)), "buffer")
@@ -145,7 +145,7 @@ def _give_memory(t: Tensor) -> None:
 def _lent(
     t: Tensor, graph: Graph, by_ref: bool, calls: "Sequence[tuple[OpRecord, Tensor | None]]"
 ) -> "Tensor | None":
-    """An input that stands for `t` already, as every call passes it there; or None."""
+    """Returns an existing input for which every call passes `t`, or None."""
     for inner, source in of(graph).routed.items():
         if source is t and (of(inner).value.by_reference or not by_ref):
             return inner
@@ -159,7 +159,7 @@ def _lent(
 
 
 def _known(t: Tensor, graph: Graph, by_ref: bool) -> "Tensor | None":
-    """What stands for `t` in the graph already; or None."""
+    """Returns the existing tensor of the graph that stands for `t`, or None."""
     if of(t).graph in (graph, *of(graph).sources):
         return t
     return _lent(t, graph, by_ref, [(op, _known(t, op.graph, by_ref)) for op in _callers(graph)])
@@ -173,7 +173,7 @@ def _mark_written(calls: "list[tuple[OpRecord, Tensor]]") -> None:
 
 
 def _stand_in(t: Tensor, graph: Graph, by_ref: bool) -> Tensor:
-    """See `route`, which has looked whether calls can pass it on."""
+    """See `route`, which has checked that calls can pass it on."""
     if of(t).graph in (graph, *of(graph).sources):
         return t
     calls = [(op, _stand_in(t, op.graph, by_ref)) for op in _callers(graph)]
@@ -197,13 +197,18 @@ def _stand_in(t: Tensor, graph: Graph, by_ref: bool) -> Tensor:
 
 
 def route(t: Tensor, graph: Graph, by_ref: bool = False) -> Tensor:
-    """The input of `graph` that stands for `t`, a tensor of a graph further out.
+    """Returns the input of `graph` that stands for `t`, a tensor of an outer graph.
 
-    Each graph between gets such an input, and calls and loops that are written pass it on; those
-    that are still to be written will. by_ref: what the graph writes reaches `t`.
-    What is no memory then becomes some.
-    UnsupportedError: a call that is written cannot come behind the value, or give it back; a
-    branch would have to; the gradient of a caller is made.
+    Each graph in between gets such an input. Existing and later calls and loops pass it on.
+
+    Args:
+        t: The tensor.
+        graph: The graph.
+        by_ref: Whether the graph's writes change `t`. `t` then becomes memory if it is not.
+
+    Raises:
+        UnsupportedError: An existing call comes before the value, or cannot return it; a branch
+            would have to return it; the gradient of a caller exists.
     """
     if of(t).graph not in (graph, *of(graph).sources):
         for inner, ops in _above(graph, of(t).graph).items():
@@ -217,13 +222,13 @@ def route(t: Tensor, graph: Graph, by_ref: bool = False) -> Tensor:
 
 
 def route_into_called(t: Tensor, graph: Graph, by_ref: bool = False) -> Tensor:
-    """The same where the graph is called, directly or not, from that of `t`: else ValueError."""
+    """Like `route`; raises ValueError unless the graph of `t` calls `graph`, directly or not."""
     home = of(t).graph
     above = _above(graph, home)
     callers = [op.graph for ops in above.values() for op in ops]
     if graph is not home and (home not in callers or graph.main_graph in above):
         raise ValueError(
             f"{t!r} is not in the graph {graph.name!r} and is not in a known parent graph: "
-            f"{home.name!r} does not call {graph.name!r} wherever that is called."
+            f"{home.name!r} is not a direct or indirect caller for every call of {graph.name!r}."
         )
     return route(t, graph, by_ref)

@@ -1,4 +1,4 @@
-"""Ops that move elements: shapes, views, parts."""
+"""Ops that move elements: shapes, views and parts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ def _target_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
 
 
 def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
-    """The same elements in another shape; one size may be -1. ValueError when it does not fit."""
+    """Returns the elements in another shape; one size may be -1. Raises ValueError if unfit."""
     return simple("Reshape", "reshape", [t], f"{t.name}_reshaped", shape=_target_shape(t, shape))
 
 
@@ -54,17 +54,17 @@ def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
 
 
 def flatten(t: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """Returns all elements in one dimension."""
     return reshape(t, (-1,))
 
 
 def flatten_(t: Tensor) -> Tensor:
-    """All elements in one dimension, sharing the memory of `t`."""
+    """`flatten`, sharing the memory of `t`."""
     return reshape_(t, (-1,))
 
 
 def squeeze(t: Tensor, axes: "Iterable[int] | None" = None) -> Tensor:
-    """Without the dimensions `axes`, which have size 1 (else ValueError); by default all such."""
+    """Removes dimensions of size 1, by default all. Raises ValueError for another size."""
     if axes is None:
         dropped = {i for i, n in enumerate(t.shape) if n == 1}
     else:
@@ -85,12 +85,12 @@ def _permutation(t: Tensor, permutation: "Iterable[int] | None") -> list[int]:
         )
     out = [a % t.rank for a in given]
     if sorted(out) != list(range(t.rank)):
-        raise ValueError(f"{out} is no permutation of the {t.rank} dimensions of {t!r}.")
+        raise ValueError(f"{out} is not a permutation of the {t.rank} dimensions of {t!r}.")
     return out
 
 
 def transpose(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
-    """Dimension i of the result is dimension `permutation[i]`; by default in reverse order."""
+    """Makes dimension `permutation[i]` the result's i-th; by default reverses the order."""
     order = _permutation(t, permutation)
     return simple("Transpose", "transpose", [t], f"{t.name}_T", permutation=order)
 
@@ -115,7 +115,7 @@ def _check_one_dtype(ts: Sequence[Tensor]) -> None:
 
 
 def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """The tensors one behind the other along `axis`."""
+    """Concatenates the tensors along `axis`."""
     ts = list(ts)
     if not ts:
         raise ValueError("concat takes at least one tensor.")
@@ -154,10 +154,16 @@ def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def split(t: Tensor, splits: "int | Sequence[int]", axis: int = 0) -> list[Tensor]:
-    """Parts of `t` along `axis`.
+    """Splits `t` into parts along `axis`.
 
-    splits: the sizes of the parts, or how many equal parts to make. popart_exception unless the
-    sizes add up, ValueError unless the parts can be equal.
+    Args:
+        t: The tensor.
+        splits: The sizes of the parts, or the number of equal parts.
+        axis: The axis.
+
+    Raises:
+        popart_exception: The sizes do not add up to the axis.
+        ValueError: The parts cannot be equal.
     """
     axis = normal_axis(axis, t.rank)
     size = t.shape[axis]
@@ -200,7 +206,7 @@ def _listed(value: Any, count: int, default: Any) -> list:
 
 
 def _slice_parts(t: Tensor, start: Any, stop: Any, step: Any, axis: Any) -> Any:
-    """(slice bounds by axis, reversed axes); steps are 1 or -1."""
+    """Returns the slice bounds by axis, and the reversed axes; steps are 1 or -1."""
     count = max(
         len(list(v)) if isinstance(v, Iterable) else 1 if v is not None else 0
         for v in (start, stop, step, axis)
@@ -224,7 +230,7 @@ def _slice_parts(t: Tensor, start: Any, stop: Any, step: Any, axis: Any) -> Any:
 
 
 def slice_values(op: OpBuild, t: Any, parts: Any, reversed_axes: list[int]) -> Any:
-    """The part of a value that `slice` takes."""
+    """Returns the part of a value that `slice` takes."""
     value = _sliced(op, t, parts)
     return op("reverse", value, axes=reversed_axes) if reversed_axes else value
 
@@ -239,9 +245,9 @@ def slice(
     step: "int | Sequence[int] | None" = None,
     axis: "int | Sequence[int] | None" = None,
 ) -> Tensor:
-    """`t[start:stop:step]` along each axis (by default the first ones); steps are 1 or -1.
+    """Returns `t[start:stop:step]` along each axis (by default the first ones).
 
-    Without start, stop and step: `t` itself.
+    Steps are 1 or -1. Without start, stop and step, the result is `t` itself.
     """
     if start is None and stop is None and step is None:
         return t
@@ -250,10 +256,15 @@ def slice(
 
 
 def subsample(t: Tensor, strides: "int | Sequence[int]") -> Tensor:
-    """Every strides[i]-th element along dimension i, from the first.
+    """Returns every strides[i]-th element along dimension i, starting with the first.
 
-    strides: one for the first dimensions, 1 for the others; a number is that of the first.
-    ValueError: more strides than dimensions, or one below 1.
+    Args:
+        t: The tensor.
+        strides: Strides of the first dimensions, 1 for the others. A number is the stride of the
+            first dimension.
+
+    Raises:
+        ValueError: There are more strides than dimensions, or one is below 1.
     """
     given = [strides] if isinstance(strides, int) else list(strides)
     if len(given) > t.rank or any(s < 1 for s in given):

@@ -1,4 +1,4 @@
-"""What ops of users check and convert by."""
+"""Checks and conversions for ops that users write."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_in_graph(graph: Any, **tensors: Tensor) -> None:
-    """ValueError unless all are tensors of `graph`; TypeError for what is no tensor."""
+    """Raises ValueError unless all are tensors of `graph`, and TypeError for other values."""
     for name, t in tensors.items():
         if not isinstance(t, Tensor):
             raise TypeError(f"{name} must be a tensor but is a {type(t).__name__}: {t!r}.")
@@ -23,7 +23,7 @@ def check_in_graph(graph: Any, **tensors: Tensor) -> None:
 
 
 def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
-    """ValueError unless tensors with a place share their IPU and tile set."""
+    """Raises ValueError unless placed tensors share their IPU and tile set."""
     placed = {name: t for name, t in tensors.items() if of(t).ipu is not None}
     for name, t in placed.items():
         first, other = next(iter(placed.items()))
@@ -36,30 +36,30 @@ def check_tensor_ipu_and_tile_set(**tensors: Tensor) -> None:
 
 
 def cast_if_needed(t: Tensor, dtype: dtype_class) -> Tensor:
-    """`t` as `dtype`, by an op if it is of another."""
+    """Returns `t` as `dtype`; casts it only if its dtype differs."""
     return t if t.dtype is dtype else cast(t, dtype)
 
 
 def handle_negative_axis(t: Tensor, axis: int) -> int:
-    """The axis from 0 on."""
+    """Returns the axis counted from 0."""
     return axis if axis >= 0 else t.rank + axis
 
 
 def convert_optional_float(x: "float | None") -> "float | None":
-    """A float, or None."""
+    """Converts to a float; None stays None."""
     return None if x is None else float(x)
 
 
 def convert_optional_int(x: "int | None") -> "int | None":
-    """An int, or None."""
+    """Converts to an int; None stays None."""
     return None if x is None else int(x)
 
 
 def convert_optional_int64_list(x: "Sequence[int] | None") -> "list[int] | None":
-    """A list of ints, or None."""
+    """Converts to a list of ints; None stays None."""
     return None if x is None else [int(n) for n in x]
 
 
 def convert_optional_dtype(x: "dtype_class | None") -> "DataType | None":
-    """PopART's name of a dtype, or None."""
+    """Converts to PopART's data type; None stays None."""
     return None if x is None else popart_views.data_type(x)

@@ -1,6 +1,6 @@
-"""Updates of variables in place: accumulators, optimisers, copies.
+"""In-place updates of variables: accumulators, optimisers and copies.
 
-An accumulator's arithmetic is in its own dtype: the sample is rounded to it first.
+An accumulator computes in its own dtype, to which the sample is rounded first.
 """
 
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ def _in(scale: "Scalar | None") -> "Tensor | None":
 def _scalar(
     op: OpBuild, scale: Scalar, dtype: dtype_class, wide: "dtype_class | None" = None
 ) -> Any:
-    """`scale` rounded to `dtype`, held as `wide`."""
+    """Returns `scale` rounded to `dtype`, as a value of `wide`."""
     wide = wide or dtype
     if isinstance(scale, Tensor):
         return op.cast(op.cast(scale, dtype), wide)
@@ -30,7 +30,7 @@ def _scalar(
 
 
 def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> Any:
-    """1 - scale, computed in float32, rounded to `dtype` and held as `wide`."""
+    """Returns 1 - scale, computed in float32 and rounded to `dtype`, as a value of `wide`."""
     if isinstance(scale, Tensor):
         one = op.scalar(dtypes.float32, 1)
         rest = op("sub", one, op.cast(scale, dtypes.float32))
@@ -70,7 +70,7 @@ def accumulate_square_(t: Tensor, X: Tensor, f: Scalar = 1.0) -> Tensor:
 
 
 def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
-    """The running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ..."""
+    """Updates a running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ..."""
     _check_shapes("Accumulate", t, X)
 
     def body(op: OpBuild) -> Any:
@@ -86,7 +86,7 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
 
 def _moving_average(t: Tensor, X: Tensor, f: Scalar, square: bool, name: str) -> Tensor:
     _check_shapes("Accumulate", t, X)
-    # Factors and sample are rounded to the accumulator's dtype, and so is the result.
+    # Factors, sample and result are rounded to the accumulator's dtype.
     wide = dtypes.float32 if t.dtype is dtypes.float16 else t.dtype
 
     def body(op: OpBuild) -> Any:
@@ -118,9 +118,9 @@ def sparse_accumulate_(
     f: "Scalar | None" = None,
     W: "Tensor | None" = None,
 ) -> Tensor:
-    """Rows of t += f · rows of X: row `indices[i]` along `axis` gets row i. W is a layout hint.
+    """Adds f · row i of X to row `indices[i]` of t along `axis`. W is a layout hint.
 
-    A session refuses an axis that t does not have (popart_exception).
+    A session raises popart_exception for an axis that t does not have.
     """
 
     def body(op: OpBuild) -> Any:
@@ -141,7 +141,7 @@ def sparse_accumulate_(
 
 
 def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
-    """t *= f; the number 0 sets zeros whatever t holds."""
+    """t *= f; the number 0 sets zeros even for NaN and infinities."""
 
     def body(op: OpBuild) -> Any:
         if not isinstance(f, Tensor) and f == 0:
@@ -155,12 +155,12 @@ def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
 
 
 def accumulator_zero_(t: Tensor) -> Tensor:
-    """Zeros in t."""
+    """Sets t to zeros."""
     return accumulator_scale_(t, 0.0)
 
 
 def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
-    """t = X, of equal shapes and dtypes (ValueError)."""
+    """t = X. Raises ValueError unless shapes and dtypes are equal."""
     _check_shapes("CopyVarUpdate", t, X)
     check_same_dtype("CopyVarUpdate", t, X)
     return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: of(X).read())
@@ -224,11 +224,23 @@ def adam_updater(
     beta2: "Scalar | None" = None,
     epsilon: Scalar = 1e-07,
 ) -> Tensor:
-    """Adam's step: m / (√v + epsilon), plus weight_decay · weight if that is not 0.
+    """Returns Adam's step: m / (√v + epsilon), plus weight_decay · weight if that is not 0.
 
-    time_step: float32 scalar, incremented by 1 in place first; with it m and v are divided by
-        1 - betaᵗ. ValueError without the betas then.
-    The dtype is the weight's if it decays, else that of acc_first_order.
+    The result has the weight's dtype if it decays, else that of acc_first_order.
+
+    Args:
+        acc_first_order: m.
+        acc_second_order: v.
+        weight: The weight, for weight decay.
+        time_step: A float32 scalar, which is first incremented by 1 in place. With it, m and v are
+            divided by 1 - betaᵗ.
+        weight_decay: The factor of the weight.
+        beta1: The decay of m, for time_step.
+        beta2: The decay of v, for time_step.
+        epsilon: Added to the denominator.
+
+    Raises:
+        ValueError: time_step is given without the betas, or weight_decay without weight.
     """
     return _updater(
         "AdamUpdater",
@@ -247,7 +259,7 @@ def lamb_updater(
     beta2: "Scalar | None" = None,
     epsilon: Scalar = 1e-07,
 ) -> Tensor:
-    """LAMB's direction: as `adam_updater`; `adam_var_update` applies its trust ratio."""
+    """Returns LAMB's direction, like `adam_updater`; `adam_var_update` applies the trust ratio."""
     return _updater(
         "AdamUpdater",
         *(acc_first_order, acc_second_order, weight, time_step),
@@ -264,7 +276,13 @@ def adamax_updater(
     beta1: Scalar = 0.9,
     epsilon: Scalar = 1e-07,
 ) -> Tensor:
-    """AdaMax's step: m / (1 - beta1ᵗ) / (v + epsilon). ValueError without time_step."""
+    """Returns AdaMax's step: m / (1 - beta1ᵗ) / (v + epsilon).
+
+    The arguments are those of `adam_updater`.
+
+    Raises:
+        ValueError: time_step is missing.
+    """
     return _updater(
         "AdamUpdater",
         *(acc_first_order, acc_second_order, weight, time_step),
@@ -283,8 +301,15 @@ def adam_var_update(
 ) -> Tensor:
     """t -= learning_rate · ratio · x, in place.
 
-    r1, r2: float32 sums of squares of t and x (`ops.lamb_square`). ratio is min(√r1,
-    max_weight_norm) / √r2, and 1 where r1, r2 or max_weight_norm is 0.
+    The ratio is min(√r1, max_weight_norm) / √r2, and 1 if r1, r2 or max_weight_norm is 0.
+
+    Args:
+        t: The weight.
+        x: The step.
+        r1: The float32 sum of squares of t (`ops.lamb_square`).
+        r2: The float32 sum of squares of x.
+        learning_rate: By default 1.
+        max_weight_norm: By default no limit.
     """
     f32 = dtypes.float32
 

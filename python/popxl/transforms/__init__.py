@@ -1,4 +1,4 @@
-"""Transforms: graphs made from graphs."""
+"""Transforms of graphs."""
 
 from popxl.transforms.autodiff import (
     ExpectedConnection,

@@ -1,4 +1,4 @@
-"""autodiff: the gradient graph of a graph, made by the compiler's own autodiff."""
+"""autodiff: the gradient graph of a graph, made by the compiler's autodiff."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class GradGraphInfo:
-    """A gradient graph, and how its inputs and outputs belong to the forward graph.
+    """A gradient graph, with the mapping of its inputs and outputs to the forward graph.
 
     Made by autodiff.
     """
@@ -37,12 +37,12 @@ class GradGraphInfo:
 
     @property
     def inputs(self) -> "tuple[Tensor, ...]":
-        """The forward tensors that the gradient graph's inputs belong to."""
+        """The forward tensors of the gradient graph's inputs."""
         return tuple(connection.fwd_tensor for connection in self.expected_inputs)
 
     @property
     def outputs(self) -> "tuple[Tensor, ...]":
-        """The forward tensors whose gradients the gradient graph gives."""
+        """The forward tensors whose gradients the gradient graph returns."""
         return tuple(connection.fwd_tensor for connection in self.expected_outputs)
 
     @property
@@ -64,12 +64,13 @@ class GradGraphInfo:
 
     def _check(self, info: CallSiteInfo, graph: Graph) -> None:
         if not isinstance(info, CallSiteInfo) or info.called_graph is not graph:
-            raise TypeError(f"A call of graph {graph.name} is needed.")
+            raise TypeError(f"Pass the CallSiteInfo of a call of graph {graph.name}.")
 
     def inputs_dict(self, fwd_call_info: CallSiteInfo) -> dict[Tensor, Tensor]:
-        """{input of the gradient graph: the caller's tensor} for every forward tensor it needs.
+        """Returns {input of the gradient graph: the caller's tensor} for all forward tensors.
 
-        TypeError: the call is of another graph.
+        Raises:
+            TypeError: The call is of another graph.
         """
         self._check(fwd_call_info, self.forward_graph)
         return {
@@ -81,7 +82,7 @@ class GradGraphInfo:
     def fwd_graph_ins_to_grad_parent_outs(
         self, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """{input of the forward graph: its gradient, a tensor of the caller}."""
+        """Returns {input of the forward graph: its gradient, a tensor of the caller}."""
         self._check(grad_call_info, self.graph)
         return {
             connection.fwd_tensor: grad_call_info.parent_output(i)
@@ -91,7 +92,7 @@ class GradGraphInfo:
     def fwd_parent_ins_to_grad_parent_outs(
         self, fwd_call_info: CallSiteInfo, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """{the caller's tensor that went into the forward graph: its gradient}."""
+        """Returns {the caller's tensor that was passed to the forward graph: its gradient}."""
         self._check(fwd_call_info, self.forward_graph)
         grads = self.fwd_graph_ins_to_grad_parent_outs(grad_call_info)
         return {fwd_call_info.graph_to_parent(t): grad for t, grad in grads.items()}
@@ -103,7 +104,7 @@ def grad_graph_info(
     inputs: Iterable[ExpectedConnection],
     outputs: Iterable[ExpectedConnection],
 ) -> GradGraphInfo:
-    """The info of a gradient graph, `graph`, with these connections."""
+    """Makes the info of a gradient graph, `graph`, with these connections."""
     made = object.__new__(GradGraphInfo)
     made.graph, made.forward_graph = graph, forward_graph
     made.expected_inputs, made.expected_outputs = tuple(inputs), tuple(outputs)
@@ -117,7 +118,7 @@ def _indices(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[int]:
     out = []
     for tensor in tensors:
         if tensor not in graph.outputs:
-            raise ValueError(f"{tensor!r} is no output of {graph.name}.")
+            raise ValueError(f"{tensor!r} is not an output of {graph.name}.")
         _check_floating(tensor)
         out.append(graph.outputs.index(tensor))
     return out
@@ -129,7 +130,7 @@ def _required(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[Tensor]:
     out = list(tensors)
     for tensor in out:
         if tensor not in graph:
-            raise ValueError(f"{tensor!r} is no tensor of {graph.name}.")
+            raise ValueError(f"{tensor!r} is not a tensor of {graph.name}.")
         _check_floating(tensor)
     return out
 
@@ -137,8 +138,8 @@ def _required(graph: Graph, tensors: "Iterable[Tensor] | None") -> list[Tensor]:
 def _check_floating(tensor: Tensor) -> None:
     if not tensor.dtype.is_floating_point:
         raise TypeError(
-            f"{tensor!r} has no gradient: only floating point numbers have. Leave it out, or make "
-            "it one with ops.cast."
+            f"{tensor!r} has no gradient: only floating point tensors have one. Leave it out, or "
+            "cast it with ops.cast."
         )
 
 
@@ -152,19 +153,19 @@ def _refuse_writes(graph: Graph) -> None:
 
 
 def refuse_called(graph: Graph, needed: "list[Tensor]") -> None:
-    """popart_exception if an op calls the graph: its results would lack what the gradient needs."""
+    """Raises popart_exception if an op calls the graph: it would lack the new outputs."""
     for caller in of(graph.ir).graphs:
         for op in of(caller).ops:
             if graph in op.called:
                 raise popart_exception(
                     f"[autodiff] {op.op_type}.{op.id} of graph {of(caller).label} calls "
-                    f"{graph.name} already, but for its gradient {graph.name} must give {needed} "
-                    "as well. Take its gradient before calling it."
+                    f"{graph.name} already, but for its gradient {graph.name} must also return "
+                    f"{needed}. Call autodiff before calling the graph."
                 )
 
 
 def _refuse_own_gradients(graph: Graph, given: set) -> None:
-    """popart_exception if the graph calls one, not given, whose gradient its ops do not make."""
+    """Raises popart_exception if a called graph needs a gradient graph that is not given."""
     for called in graph.called_graphs:
         if called in given:
             continue
@@ -178,7 +179,7 @@ def _refuse_own_gradients(graph: Graph, given: set) -> None:
 
 
 class _Values:
-    """The tensors of a graph by value, kept up while the compiler replaces calls in it."""
+    """The tensors of a graph by value, updated after the compiler replaces calls in it."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -193,7 +194,7 @@ class _Values:
         of(graph).core.set_outputs([*of(graph).core.outputs, *(of(t).value for t in called)])
 
     def settle(self, needed: list[Any]) -> None:
-        """After the compiler's work: `needed` are forward values that must be outputs."""
+        """Updates tensors after autodiff. needed: forward values that must become outputs."""
         graph, first = self._graph, self._outputs
         values = of(graph).core.outputs
         for tensor, value in zip(self._called, values[first:], strict=False):
@@ -217,7 +218,7 @@ class _Values:
         of(graph).core.set_outputs(kept)
 
     def tensor(self, value: Any) -> Tensor:
-        """The tensor for a value; a new one for what only the compiler knows."""
+        """Returns the tensor of a value; makes one if only the compiler knows it."""
         found = of(self._graph).by_value.get(value)
         return (
             found
@@ -235,20 +236,29 @@ def autodiff(
 ) -> Any:
     """Makes the gradient graph of `graph`, and adds to `graph` the outputs that it needs.
 
-    Call it before calling `graph`, and once.
-    grads_provided: outputs whose gradients will be given; all floating ones by default.
-    grads_required: tensors whose gradients are wanted; all floating inputs by default.
-    called_graphs_grad_info: gradient graphs for graphs that `graph` calls, directly or not; others
-        are differentiated anew.
-    Returns a GradGraphInfo; with return_all_grad_graphs, {graph: info}.
-    ValueError: tensors of other graphs, the main graph. TypeError: tensors of other than floating
-    point numbers. popart_exception: an op of the graph writes in place or has no gradient, or the
-    graph needs more outputs and is called already.
+    Call it once, before calling `graph`.
+
+    Args:
+        graph: The forward graph.
+        grads_provided: Outputs whose gradients will be given; by default all floating ones.
+        grads_required: Tensors whose gradients are wanted; by default all floating inputs.
+        called_graphs_grad_info: Gradient graphs of graphs that `graph` calls, directly or not;
+            autodiff makes new ones for other called graphs.
+        return_all_grad_graphs: Whether to return a dict.
+
+    Returns:
+        A GradGraphInfo; with return_all_grad_graphs, {graph: info}.
+
+    Raises:
+        ValueError: A tensor is of another graph, or the graph is the main graph.
+        TypeError: A tensor is not of floating point numbers.
+        popart_exception: An op of the graph writes in place or has no gradient, or the graph needs
+            more outputs and is called already.
     """
     if graph is graph.main_graph:
         raise ValueError(
-            "The main graph takes no inputs and has no gradient graph. Put what to differentiate "
-            "into a graph of its own: ir.create_graph."
+            "The main graph takes no inputs and has no gradient graph. Put the ops to "
+            "differentiate into a separate graph: ir.create_graph."
         )
     provided = _indices(graph, grads_provided)
     required = _required(graph, grads_required)
@@ -264,7 +274,7 @@ def autodiff(
         ins, outs = made.inputs, made.outputs
         values.settle([value for is_grad, value in ins if not is_grad])
         grad = wrap_graph(graph.ir, f"{graph.name}_grad", made.graph)
-    finally:  # what is given is for this gradient
+    finally:  # the given gradient graphs are for this call only
         _forget_gradients(graph.ir, {glue.name for glue in given})
         for glue in given:
             glue.erase_ops()
@@ -278,7 +288,7 @@ def autodiff(
 
 
 def _set_gradient(core: Any, called: str, gradient: Any, seen: set) -> None:
-    """Makes the calls of a graph, in the compiler's graph and below, have this gradient graph."""
+    """Sets the gradient graph of a graph's calls, in a compiler's graph and graphs it calls."""
     seen.add(core.name)
     for op in core.ops:
         names = [body.name for body in op.bodies]
@@ -290,7 +300,7 @@ def _set_gradient(core: Any, called: str, gradient: Any, seen: set) -> None:
 
 
 def _forget_gradients(ir: "Ir", names: "set[str]") -> None:
-    """Takes gradient graphs from the calls that have them, copies of the compiler's as well."""
+    """Removes gradient graphs from calls, also in the compiler's copies."""
     left, seen = [of(graph).core for graph in of(ir).graphs], set()
     while names and left:
         core = left.pop()
@@ -304,7 +314,7 @@ def _forget_gradients(ir: "Ir", names: "set[str]") -> None:
 
 
 def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
-    """The gradient graph as a call wants it: of inputs, outputs, gradients."""
+    """Returns a gradient graph in the form for a call: of inputs, outputs and gradients."""
     core = of(called.ir).module.add_graph(of(called.ir).core_name(f"{info.graph.name}_of_call"))
     of(called.ir).inlined.add(core.name)
     take = lambda t, name: core.add_input((core_name(t.dtype), list(t.shape)), name)  # noqa: E731

@@ -1,7 +1,7 @@
-"""merge_exchange and io_tile_exchange: transfers written inside become one op.
+"""merge_exchange and io_tile_exchange: merge transfers written inside into one op.
 
-The merged op, "MultiExchange", stands where the last of its parts stood; what the program computes
-stays. A transfer that needs another's result cannot be merged with it.
+The merged op, "MultiExchange", replaces the last of its parts. The program's results are unchanged.
+A transfer that needs another's result cannot be merged with it.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _TRANSFERS = ("HostLoad", "HostStore", "RemoteLoad", "RemoteLoadInplace", "Remot
 
 
 def _merge(graph: Graph, first: int) -> list[OpRecord]:
-    """Merges transfers among the ops of the graph from `first` on; returns those ops then."""
+    """Merges transfers among the graph's ops from index `first`; returns the resulting ops."""
     new = of(graph).ops[first:]
     groups: list[list[OpRecord]] = [[]]
-    needs: set[int] = set()  # ops that come, directly or not, after a transfer of the open group
+    needs: set[int] = set()  # ops that depend, directly or not, on a transfer of the open group
     for op in new:
         before = {maker.id for _, maker in op.makers()}
         depends = bool((before | set(op.after)) & needs)
@@ -57,9 +57,9 @@ def _replace(graph: Graph, group: list[OpRecord]) -> None:
 
 @contextmanager
 def merge_exchange() -> Iterator[None]:
-    """Host and remote loads and stores written inside become one op where they can.
+    """Merges host and remote loads and stores written inside into one op where possible.
 
-    For the graph that is current at the start.
+    It applies to the graph that is current at the start.
     """
     graph = get_op_graph()
     first = len(of(graph).ops)
@@ -71,7 +71,11 @@ def merge_exchange() -> Iterator[None]:
 def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
     """`merge_exchange` on the io tiles, so that the transfers overlap with computation.
 
-    verify_overlap: RuntimeError if more than one op (beside Init) is left.
+    Args:
+        verify_overlap: Whether to check that at most one op (apart from Init) is left.
+
+    Raises:
+        RuntimeError: More ops are left, and verify_overlap is set.
     """
     graph = get_op_graph()
     first = len(of(graph).ops)
@@ -82,5 +86,5 @@ def io_tile_exchange(verify_overlap: bool = True) -> Iterator[None]:
         found = ", ".join(f"{op.op_type}.{op.id}" for op in left)
         raise RuntimeError(
             f"The transfers of io_tile_exchange could not be merged into one op: {found} are left. "
-            "Write nothing but independent loads and stores inside."
+            "Write only independent loads and stores inside."
         )

@@ -1,4 +1,4 @@
-"""Elementwise ops of gradient graphs shown as what they may be on hardware: ops in place."""
+"""Shows elementwise ops of gradient graphs as in-place ops, which they may be on hardware."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ from popxl._impl.records import of
 from popxl.graph import Graph, OpRecord
 from popxl.tensor import Tensor
 
-# Types in place, by type: each with the input that it would write.
+# The in-place types of each type, with the index of the input that they write.
 _FORMS = {kind: [(f"{kind}LhsInplace", 0), (f"{kind}RhsInplace", 1)] for kind in ("Add", "Mul")}
 _FORMS |= {kind: [(f"{kind}Inplace", 0)] for kind in ("Exp", "Relu", "Gelu", "GeluErf", "Swish")}
 
 
 def show_in_place(graphs: Iterable[Graph]) -> None:
-    """Gives elementwise ops whose input nobody else needs the type in place, e.g. MulLhsInplace.
+    """Gives elementwise ops the in-place type, e.g. MulLhsInplace, if no other op uses their input.
 
-    The input is made by an op of the graph. What is computed stays as it is.
+    An op of the graph must make the input. The computation is unchanged.
     """
     for graph in graphs:
         uses = Counter(t for op in of(graph).ops for t in op.inputs if t is not None)

@@ -1,4 +1,4 @@
-"""Layers as modules. Those for few bits and for several replicas have modules of their own."""
+"""Layers as modules. Layers for few bits or for several replicas are in separate Python modules."""
 
 from popxl_addons.layers.conv import Conv2D as Conv2D
 from popxl_addons.layers.embedding import Embedding as Embedding

@@ -1,4 +1,4 @@
-"""Convolution as a layer."""
+"""A convolution layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,16 @@ def _pair(value: "int | Sequence[int]") -> tuple[int, int]:
 
 
 class Conv2D(Module):
-    """The convolution of x [n, in, h, w]: weight [out, in / groups, kh, kw], bias [1, out, 1, 1].
+    """Convolves x [n, in, h, w]: weight [out, in / groups, kh, kw], bias [1, out, 1, 1].
 
-    paddings: rows and columns of zeros, (top, left, bottom, right), or how to choose them:
-        "same_upper", "same_lower" or "valid". An int, or a pair, counts for both sides.
-    available_memory_proportions, partials_types, enable_conv_dithering: see `ops.conv`.
+    Args:
+        out_channels: The number of output channels.
+        kernel_size: The kernel's height and width, or one number for both.
+        strides: See `ops.conv`; so are dilations, groups and the last arguments' hints.
+        paddings: Rows and columns of zeros, (top, left, bottom, right); an int or a pair is for
+            both sides. Or a pad_type: "same_upper", "same_lower" or "valid".
+        bias: Whether it has a bias.
+        replica_grouping: The groups that share the variables.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class Conv2D(Module):
         self.hints = (available_memory_proportions, partials_types, enable_conv_dithering)
 
     def _pads(self) -> tuple[tuple[int, ...], str]:
-        """The padding and its type, as `ops.conv` takes them."""
+        """Returns the padding and its type for `ops.conv`."""
         if isinstance(self.paddings, str):
             return (0, 0, 0, 0), self.paddings
         sides = _pair(self.paddings)
@@ -71,6 +76,6 @@ class Conv2D(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.Conv2d, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Conv2d, for `Session.write_variables_data`."""
         weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight, dtype)})
         return with_bias(weight, variables, nn_layer, dtype)

@@ -1,4 +1,4 @@
-"""Rows of a table, whole or in shards of the vocabulary."""
+"""An embedding layer, whole or in shards of the vocabulary."""
 
 from typing import Any
 
@@ -12,16 +12,24 @@ from popxl_addons.module import Module
 from popxl_addons.named_tensors import NamedTensors
 from popxl_addons.utils import WeightsDict
 
-_MULTIPLE = 16  # of rows in a shard
+_MULTIPLE = 16  # the rows of a shard are a multiple of it
 
 
 class Embedding(Module):
-    """Rows of weight [rows, hidden_size] at `indices`, any ints: [..., hidden_size].
+    """Looks up rows of weight [rows, hidden_size] at int indices, as [..., hidden_size].
 
-    replica_grouping: its groups hold shards of the vocabulary. Each replica then looks up
-        `indices` moved by its offset (`offset_inputs`) and gets zeros for those of others: the sum
-        over the shards is the embedding.
-    vocab_shard_size, offsets: rows on a replica, and the first row of each shard.
+    Args:
+        dtype: The weight's dtype.
+        vocab_size: The number of rows.
+        hidden_size: The size of a row.
+        axis: The axis of the lookup.
+        replica_grouping: Its groups hold shards of the vocabulary. Each replica then looks up
+            `indices` minus its offset (`offset_inputs`) and gets zeros for other shards' rows: the
+            sum over the shards is the embedding.
+
+    Attributes:
+        vocab_shard_size: The rows on a replica.
+        offsets: The first row of each shard.
     """
 
     def __init__(
@@ -52,7 +60,7 @@ class Embedding(Module):
 
     @staticmethod
     def get_vocab_shard_size(vocab_size: int, n_shards: int) -> int:
-        """Rows of a shard, a multiple of 16; all rows when there is one shard."""
+        """Returns the rows of a shard, a multiple of 16; all rows if there is one shard."""
         if n_shards == 1:
             return vocab_size
         rows = -(-vocab_size // n_shards)
@@ -60,12 +68,12 @@ class Embedding(Module):
 
     @classmethod
     def get_offsets(cls, vocab_size: int, n_shards: int) -> np.ndarray:
-        """[n_shards]: the first row of each shard."""
+        """Returns the first row of each shard: [n_shards]."""
         return np.arange(n_shards) * cls.get_vocab_shard_size(vocab_size, n_shards)
 
     @classmethod
     def offset_inputs(cls, indices: np.ndarray, vocab_size: int, n_shards: int) -> np.ndarray:
-        """[n_shards, ...]: the indices as each shard counts its rows."""
+        """Returns the indices relative to each shard's first row: [n_shards, ...]."""
         offsets = cls.get_offsets(vocab_size, n_shards).astype(np.int32)
         return np.stack([np.asarray(indices, np.int32) - offset for offset in offsets])
 
@@ -73,7 +81,7 @@ class Embedding(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.Embedding, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Embedding, for `Session.write_variables_data`."""
         variable, data = variables.weight, to_numpy(nn_layer.weight, dtype)
         if variable.shape_on_host != variable.shape:
             shards = variable.shape_on_host[0]

@@ -29,7 +29,7 @@ class GroupNorm(Module):
         self.num_groups, self.replica_grouping, self.eps = num_groups, replica_grouping, eps
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        """ValueError: `x` has less than 2 or more than 4 dimensions."""
+        """Normalises. Raises ValueError if `x` has less than 2 or more than 4 dimensions."""
         if x.rank not in _RANKS:
             raise ValueError(f"GroupNorm takes 2 to 4 dimensions but got {x!r}.")
         weight, bias = scale_and_shift(self, x.shape[1], x.dtype, self.replica_grouping)
@@ -39,5 +39,5 @@ class GroupNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.GroupNorm."""
+        """Returns {variable: data} of a torch.nn.GroupNorm."""
         return LayerNorm.torch_mapping(variables, nn_layer, dtype)

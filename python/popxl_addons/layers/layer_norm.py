@@ -14,7 +14,7 @@ from popxl_addons.utils import WeightsDict
 def scale_and_shift(
     module: Module, size: int, dtype: popxl.dtype, rg: "popxl.ReplicaGrouping | None" = None
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
-    """A module's inputs "weight", ones, and "bias", zeros."""
+    """Adds a module's inputs "weight", ones, and "bias", zeros."""
     ones, zeros = lambda: np.ones(size), lambda: np.zeros(size)
     weight = module.add_variable_input("weight", ones, dtype, replica_grouping=rg)
     return weight, module.add_variable_input("bias", zeros, dtype, replica_grouping=rg)
@@ -24,7 +24,7 @@ class LayerNorm(Module):
     """Normalises the rows of a matrix [n, c]."""
 
     def build(self, x: popxl.Tensor, eps: float = 1e-5) -> popxl.Tensor:
-        """ValueError: `x` is no matrix."""
+        """Normalises. Raises ValueError if `x` is not a matrix."""
         if x.rank != 2:
             raise ValueError(f"LayerNorm takes a matrix but got {x!r}: reshape it.")
         scale, shift = scale_and_shift(self, x.shape[-1], x.dtype)
@@ -34,7 +34,7 @@ class LayerNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.LayerNorm; several dimensions become one."""
+        """Returns {variable: data} of a torch.nn.LayerNorm; several dimensions become one."""
         return WeightsDict(
             {
                 variables.weight: to_numpy(nn_layer.weight, dtype).reshape(-1),

@@ -13,10 +13,11 @@ from popxl_addons.utils import WeightsDict
 
 
 class LayerNormDistributed(Module):
-    """Normalises rows [n, c] of which each replica of a group holds c columns.
+    """Normalises rows that are spread over a group: each replica holds c columns, [n, c].
 
-    replica_grouping: the groups; all replicas by default. Variables are of the transposed ones:
-        each replica has the scale and shift of its own columns.
+    Args:
+        replica_grouping: The groups; by default all replicas. Variables have the transposed
+            grouping: each replica has the scale and shift of its columns.
     """
 
     def __init__(self, replica_grouping: "popxl.ReplicaGrouping | None" = None) -> None:
@@ -32,7 +33,7 @@ class LayerNormDistributed(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.LayerNorm over all columns."""
+        """Returns {variable: data} of a torch.nn.LayerNorm over all columns."""
         out = WeightsDict()
         for name in ("weight", "bias"):
             variable = variables[name]

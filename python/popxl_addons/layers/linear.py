@@ -11,7 +11,7 @@ from popxl_addons.utils import WeightsDict
 
 
 def truncated_normal(shape: tuple[int, ...], scale: float = 0.02, limit: float = 2.0) -> np.ndarray:
-    """Normal numbers drawn again until they lie within ±limit deviations, times scale."""
+    """Returns normal numbers within ±limit deviations (others are drawn again), times scale."""
     out = np.random.normal(size=shape)
     while (beyond := np.abs(out) > limit).any():
         out[beyond] = np.random.normal(size=int(beyond.sum()))
@@ -21,7 +21,8 @@ def truncated_normal(shape: tuple[int, ...], scale: float = 0.02, limit: float =
 class Linear(Module):
     """x @ weight + bias, for x of shape [..., in].
 
-    weight: [in, out_features], a truncated normal of deviation 0.02; bias: [out_features], zeros.
+    The weight [in, out_features] is a truncated normal of deviation 0.02. The bias [out_features]
+    is zeros.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Linear(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.Linear, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Linear, for `Session.write_variables_data`."""
         weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight.T, dtype)})
         return with_bias(weight, variables, nn_layer, dtype)
 
@@ -57,7 +58,7 @@ class Linear(Module):
 def with_bias(
     weights: WeightsDict, variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype
 ) -> WeightsDict:
-    """`weights` and the data of "bias", if a layer has one."""
+    """Returns `weights` with the data of "bias", if the layer has a bias."""
     if "bias" in variables.to_dict():
         variable = variables.bias
         weights[variable] = to_numpy(nn_layer.bias, dtype).reshape(variable.shape_on_host)

@@ -1,4 +1,4 @@
-"""A dense layer whose product is one of float8 numbers."""
+"""A dense layer with a product of float8 numbers."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from popxl_addons.utils import WeightsDict
 
 _METRICS = {"amax": fp8_amax_scale, "mse": fp8_mse_scale}
 SCALE_METRICS = (*_METRICS, "manual_scale")
-_ROOM, _LARGEST = 3, 31  # of scales
+_ROOM, _LARGEST = 3, 31  # log2: headroom of a scale, the largest scale
 
 
 def _limit(value: int) -> popxl.Tensor:
@@ -22,13 +22,21 @@ def _limit(value: int) -> popxl.Tensor:
 
 
 class LinearFP8(Module):
-    """x @ weight + bias, its operands cast to float8; x [..., in] float16 or float32.
+    """x @ weight + bias with operands cast to float8; x [..., in] is float16 or float32.
 
-    weight: [in, out_features]; bias: [out_features]; both of x's dtype, and so is the result.
-    scale_metric: by what the powers of two are chosen that operands are scaled with: their largest
-        elements ("amax"), the squared error ("mse"), or `scale` for all of them ("manual_scale").
-    The gradient is `build_grad`'s: call its own graph where it is differentiated (`call_module`).
-    ValueError: another metric.
+    The weight [in, out_features], the bias [out_features] and the result have x's dtype.
+    `build_grad` makes the gradient: call a separate graph if it is differentiated (`call_module`).
+
+    Args:
+        out_features: The number of outputs.
+        bias: Whether it has a bias.
+        scale_metric: The choice of the operands' scales, powers of two: by their largest elements
+            ("amax"), by the squared error ("mse"), or `scale` for all ("manual_scale").
+        scale: The log2_scale of "manual_scale".
+        replica_grouping: The groups that share the variables.
+
+    Raises:
+        ValueError: The metric is another one.
     """
 
     def __init__(
@@ -47,7 +55,7 @@ class LinearFP8(Module):
         self.replica_grouping = replica_grouping
 
     def _scale_of(self, t: popxl.Tensor, dtype: popxl.dtype) -> popxl.Tensor:
-        """The log2_scale of `t` for a float8, an int32 scalar."""
+        """Returns the log2_scale of `t` for a float8 dtype, an int32 scalar."""
         if self.scale_metric in _METRICS:
             return _METRICS[self.scale_metric](t, dtype)
         return popxl.constant(self.scale, popxl.int32)
@@ -70,7 +78,7 @@ class LinearFP8(Module):
         return y + self.add_variable_input("bias", zeros, x.dtype, replica_grouping=rg)
 
     def build_grad(self, dy: popxl.Tensor) -> popxl.Tensor:  # type: ignore[override]
-        """Products of float8 numbers, too: dy as float8_152, with room for sums. float16."""
+        """Writes float8 products: dy is float8_152 with headroom; the results are float16."""
         kind = popxl.float8_152
         room = self._scale_of(dy, kind) - _limit(_ROOM)
         least = _limit(-_LARGEST)
@@ -90,5 +98,5 @@ class LinearFP8(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.Linear, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Linear, for `Session.write_variables_data`."""
         return Linear.torch_mapping(variables, nn_layer, dtype)

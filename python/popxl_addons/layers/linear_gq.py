@@ -1,4 +1,4 @@
-"""A dense layer whose weights take 4 bits."""
+"""A dense layer with weights of 4 bits."""
 
 from typing import Any
 
@@ -20,10 +20,16 @@ _PARTS = ("weight_compressed", "weight_decompression_scale", "weight_decompressi
 class LinearGQ(Module):
     """x @ weight + bias with weights of 4 bits, in groups with a scale and an offset each.
 
-    x: [..., in] float16. group_size: how many neighbours along axis `dim` of the weight [in,
-        out_features] share a scale. See `group_quantize_compress_numpy`, also for the shapes of
-        weight_compressed, weight_decompression_scale and weight_decompression_bias, and for what
-        is refused (ValueError).
+    x is float16 [..., in]. `group_quantize_compress_numpy` describes the shapes of
+    weight_compressed, weight_decompression_scale and weight_decompression_bias, and the errors.
+
+    Args:
+        out_features: The number of outputs.
+        bias: Whether it has a bias.
+        replica_grouping: The groups that share the variables.
+        group_size: The number of neighbours along axis `dim` of the weight [in, out_features] that
+            share a scale.
+        dim: The axis of the groups.
     """
 
     def __init__(
@@ -42,7 +48,7 @@ class LinearGQ(Module):
         drawn: list[np.ndarray] = []
 
         def part(i: int) -> np.ndarray:
-            if i == 0 or not drawn:  # the others belong to the first
+            if i == 0 or not drawn:  # the other parts come from the same weight
                 weight = truncated_normal((x.shape[-1], self.out_features))
                 drawn[:] = group_quantize_compress_numpy(weight, self.group_size, self.dim)
             return drawn[i]
@@ -67,7 +73,7 @@ class LinearGQ(Module):
         group_size: int = 64,
         dim: int = -1,
     ) -> WeightsDict:
-        """{variable: data} from a torch.nn.Linear. dtype: the bias's."""
+        """Returns {variable: data} of a torch.nn.Linear. dtype: the bias's dtype."""
         weight = to_numpy(nn_layer.weight.T, popxl.float32)
         parts = group_quantize_compress_numpy(weight, group_size, dim)
         weights = WeightsDict({variables[n]: p for n, p in zip(_PARTS, parts, strict=True)})

@@ -1,4 +1,4 @@
-"""Ops made of popxl's. Most have a package of their own: `popxl_addons.ops.<name>`."""
+"""Ops composed of popxl's ops. Most are in separate packages: `popxl_addons.ops.<name>`."""
 
 from popxl_addons.ops.cross_entropy import (
     cross_entropy as cross_entropy,

@@ -7,7 +7,7 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 def check_reduction(reduction: str) -> None:
-    """ValueError for a way to reduce losses that is not known."""
+    """Raises ValueError for an unknown reduction of losses."""
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {_REDUCTIONS} but is {reduction!r}.")
 
@@ -15,7 +15,7 @@ def check_reduction(reduction: str) -> None:
 def reduced(
     losses: popxl.Tensor, reduction: str, kept: "popxl.Tensor | None" = None
 ) -> popxl.Tensor:
-    """Losses [n] reduced. kept: [n], 1 for those that count, 0 for others; all by default."""
+    """Reduces losses [n]. kept: [n], 1 for losses to include, 0 for others; by default all."""
     if kept is not None:
         losses = losses * kept
     if reduction == "none":
@@ -32,9 +32,13 @@ def cross_entropy(
     ignore_index: "int | None" = None,
     reduction: str = "mean",
 ) -> popxl.Tensor:
-    """-log softmax(x) at each label.
+    """Returns -log softmax(x) at each label.
 
-    x: [..., classes], scores. labels: [...], ints. reduction: "mean", "sum" or "none".
+    Args:
+        x: Scores [..., classes].
+        labels: Ints [...].
+        ignore_index: Labels with this value are ignored.
+        reduction: "mean", "sum" or "none".
     """
     return ops.nll_loss(ops.softmax(x, -1), labels, ignore_index, reduction)
 
@@ -46,7 +50,7 @@ def cross_entropy_with_grad(
     ignore_index: "int | None" = None,
     reduction: str = "mean",
 ) -> "tuple[popxl.Tensor, popxl.Tensor]":
-    """The loss of `cross_entropy`, and its gradient at x, scaled by loss_scaling."""
+    """Returns the loss of `cross_entropy`, and its gradient at x, scaled by loss_scaling."""
     probabilities = ops.softmax(x, -1)
     return ops.nll_loss_with_softmax_grad(
         probabilities, labels, loss_scaling, ignore_index, reduction

@@ -9,9 +9,11 @@ from popxl_addons.ops.fp8_utils import check_source, definition
 
 
 def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
-    """The greatest log2_scale by which no element overflows: an int32 scalar in [-31, 31].
+    """Returns the largest log2_scale without overflow, an int32 scalar in [-31, 31].
 
-    RuntimeError: `src` is neither float16 nor float32. TypeError: `dtype` is no float8.
+    Raises:
+        RuntimeError: `src` is neither float16 nor float32.
+        TypeError: `dtype` is not float8.
     """
     check_source(src)
     largest = definition(dtype).max_value

@@ -1,4 +1,4 @@
-"""Floating-point formats: how many bits they have, and what numbers these reach."""
+"""Floating-point formats: their bits and their ranges."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,13 @@ from popxl.fp8_utils import is_float8
 
 
 class FpDef(NamedTuple):
-    """A format. fix_exponent_bias is taken from the bits of the exponent; max_exp and min_exp are
-    exponents of the largest and the smallest number, that with denormals if there are any."""
+    """A format.
+
+    Attributes:
+        fix_exponent_bias: Subtracted from the exponent's bits.
+        max_exp: The exponent of the largest number.
+        min_exp: The exponent of the smallest number, including denormals if there are any.
+    """
 
     num_exp_bits: int
     num_mantissa_bits: int
@@ -27,13 +32,13 @@ float8_143_def = FpDef(4, 3, 8, True, False, 240, 7, -10)
 
 
 def definition(fp8_format: popxl.dtype) -> FpDef:
-    """The format of a float8 dtype. TypeError for another."""
+    """Returns the format of a float8 dtype. Raises TypeError for another dtype."""
     if not is_float8(fp8_format):
-        raise TypeError(f"float8_143 or float8_152 is needed but got {fp8_format}.")
+        raise TypeError(f"The dtype must be float8_143 or float8_152 but is {fp8_format}.")
     return float8_143_def if fp8_format is popxl.float8_143 else float8_152_def
 
 
 def check_source(src: popxl.Tensor) -> None:
-    """RuntimeError unless a tensor is of float16 or float32: what float8 scales are found for."""
+    """Raises RuntimeError unless a tensor is of float16 or float32."""
     if src.dtype not in (popxl.float16, popxl.float32):
-        raise RuntimeError(f"Scales for float8 are found for float16 or float32, not for {src!r}.")
+        raise RuntimeError(f"Scales for float8 need float16 or float32 tensors, not {src!r}.")

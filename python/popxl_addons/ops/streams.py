@@ -1,4 +1,4 @@
-"""Streams and their transfers in one go."""
+"""Streams together with their transfers."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from popxl.utils import to_numpy
 def host_load(
     array: Any, dtype: popxl.dtype, name: "str | None"
 ) -> "tuple[Any, popxl.HostToDeviceStream, popxl.Tensor]":
-    """Data as `dtype`, a stream `<name>_stream` of arrays like it, and the tensor it loads."""
+    """Returns data as `dtype`, a stream `<name>_stream` for it, and the loaded tensor."""
     data = to_numpy(array, dtype)
     stream = popxl.h2d_stream(data.shape, dtype, name and f"{name}_stream")
     return data, stream, ops.host_load(stream, name)
 
 
 def host_store(t: popxl.Tensor) -> popxl.DeviceToHostStream:
-    """A stream that stores `t`."""
+    """Stores `t` to a new stream, and returns the stream."""
     stream = popxl.d2h_stream(t.shape, t.dtype, f"{t.name}_stream")
     ops.host_store(stream, t)
     return stream

@@ -1,4 +1,4 @@
-"""AdamOptimizerStep: Adam for one variable, with what training in half precision needs."""
+"""AdamOptimizerStep: Adam for one variable, with support for half precision."""
 
 from functools import partial
 from typing import Any
@@ -11,9 +11,9 @@ from popxl_addons.module import Module
 
 
 class AdamOptimizerStep(Module):
-    """One step of AdamW in place, its state as named inputs: first_order, second_order, step.
+    """One step of AdamW in place, with the state in named inputs: first_order, second_order, step.
 
-    What is given as a number is part of the graph; tensors are inputs.
+    Numbers become part of the graph; tensors become inputs.
     """
 
     def _moment(
@@ -23,7 +23,7 @@ class AdamOptimizerStep(Module):
         dtype: popxl.dtype,
         rg: "popxl.ReplicaGrouping | None",
     ) -> popxl.Tensor:
-        """State of the shape of `var`, zeros; in as many shards."""
+        """Adds a state of zeros with the shape and the shards of `var`."""
         zeros = partial(np.zeros, var.meta_shape or var.shape)
         more: dict[str, Any] = {"by_ref": True, "replica_grouping": rg}
         if not var.meta_shape:
@@ -53,12 +53,24 @@ class AdamOptimizerStep(Module):
     ) -> None:
         """Updates `var`, a weight or a shard of one, by its gradient.
 
-        replica_grouping: of the state, as of the weight; the moments of a shard are shards.
-        loss_scaling: what the gradient is divided by first. global_norm: the norm of all
-        gradients, so divided; where it is above global_norm_max, gradients shrink to that. lr: a
-        tensor has var's dtype.
+        Args:
+            var: The weight or shard.
+            grad: Its gradient.
+            replica_grouping: The grouping of the weight and its state; the moments of a shard are
+                shards.
+            lr: The learning rate; a tensor has var's dtype.
+            beta1: The decay of the first moment.
+            beta2: The decay of the second moment.
+            eps: Added to the denominator.
+            weight_decay: The factor of the weight.
+            first_order_dtype: The dtype of the first moment.
+            bias_correction: Whether to correct the bias of the moments.
+            loss_scaling: The gradient is first divided by it.
+            global_norm: The norm of all gradients after that division. Above global_norm_max,
+                gradients are scaled down to that norm.
+            global_norm_max: See global_norm.
         """
-        # Nothing may write var while the gradient is still needed, hence the sequence.
+        # The sequence ensures that no op writes var while the gradient is still needed.
         grad = grad if grad.dtype is popxl.float32 else ops.cast(grad, popxl.float32)
         if isinstance(loss_scaling, popxl.Tensor) or loss_scaling != 1.0:
             grad = grad / loss_scaling

@@ -1,4 +1,4 @@
-"""Graphs made from graphs."""
+"""Transforms of graphs."""
 
 from popxl_addons.transforms import repeat_graph as repeat_graph
 from popxl_addons.transforms.autodiff import (

@@ -1,4 +1,4 @@
-"""Gradient graphs of graphs with named inputs, and ones that keep a running mean of gradients."""
+"""Gradient graphs of graphs with named inputs, optionally with a running mean of gradients."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -26,10 +26,10 @@ def autodiff(
     grads_required: "Iterable[popxl.Tensor] | None" = None,
     called_graphs_grad_info: "CalledGraphsGradInfoLike | None" = None,
 ) -> GraphWithNamedArgs:
-    """The gradient graph; its `grad_graph_info` says what goes in and out.
+    """Makes the gradient graph; its `grad_graph_info` describes inputs and outputs.
 
-    See `popxl.transforms.autodiff`. Call it before calling `graph`.
-    called_graphs_grad_info: as there, and what `graph` knows of graphs that it calls.
+    See `popxl.transforms.autodiff`. Call it before calling `graph`. called_graphs_grad_info adds to
+    the gradient graphs that `graph` knows of called graphs.
     """
     return differentiate(graph, grads_provided, grads_required, called_graphs_grad_info)
 
@@ -42,15 +42,23 @@ def autodiff_with_accumulation(
     called_graphs_grad_info: "CalledGraphsGradInfoLike | None" = None,
     replica_groupings: "NamedReplicaGrouping | None" = None,
 ) -> tuple[NamedVariableFactories, GraphWithNamedArgs]:
-    """A gradient graph that adds gradients to named state instead of returning them.
+    """Makes a gradient graph that accumulates gradients in named state.
 
-    tensors_to_accumulate_grads: inputs of the graph, with or without names. Input "x" gets the
-        state `accum.x`, of its dtype: the mean of its gradients since `mean_accum_counter` was 0;
-        each call adds 1 to that. Set the counter to 0 to start again.
-    grads_required: gradients that the graph returns besides.
-    replica_groupings: by name, those of the state; all replicas by default.
-    Returns factories of the state and the graph with it as named inputs. ValueError: a tensor gets
-    no gradient.
+    Args:
+        graph: The forward graph.
+        tensors_to_accumulate_grads: Inputs of the graph, with or without names. Input "x" gets the
+            state `accum.x`, of its dtype: the mean of its gradients since `mean_accum_counter` was
+            0. Each call adds 1 to the counter. Set it to 0 to start again.
+        grads_provided: See `popxl.transforms.autodiff`.
+        grads_required: Other gradients, which the graph returns.
+        called_graphs_grad_info: See `autodiff`.
+        replica_groupings: The groupings of the state, by name; by default all replicas.
+
+    Returns:
+        Factories of the state, and the graph with the state as named inputs.
+
+    Raises:
+        ValueError: A tensor does not get a gradient.
     """
     wanted = list(tensors_to_accumulate_grads)
     returned = [t for t in grads_required or () if t not in wanted]
@@ -61,7 +69,7 @@ def autodiff_with_accumulation(
     }
     lost = [t for t in wanted if t not in by_input]
     if lost:
-        raise ValueError(f"Nothing depends on {lost}: there is no gradient to accumulate.")
+        raise ValueError(f"No output depends on {lost}: there is no gradient to accumulate.")
 
     names = {tensor: name for name, tensor in graph.args.to_dict().items()}
     groups = replica_groupings.to_dict() if replica_groupings is not None else {}
@@ -99,9 +107,9 @@ def autodiff_with_accumulation(
 def remap_grad_info(
     grad_info: GradGraphInfo, forward_graph: popxl.Graph, backward_graph: popxl.Graph
 ) -> GradGraphInfo:
-    """The same connections, input by input and output by output, of other graphs.
+    """Returns the same connections, input by input and output by output, for other graphs.
 
-    forward_graph: a copy of the forward graph, with as many inputs and outputs.
+    forward_graph: A copy of the forward graph, with as many inputs and outputs.
     """
     old = grad_info.forward_graph
     ours = dict(zip(old.inputs, forward_graph.inputs, strict=True))

@@ -1,6 +1,6 @@
-"""How much of the tiles' memory products and convolutions may take: a hint for hardware.
+"""The share of the tiles' memory for products and convolutions: a hint for hardware.
 
-Ops show it (`popart._internal.ir.op.MatMulOp`, `ConvOp`); it is without effect on the emulator.
+Ops show it (`popart._internal.ir.op.MatMulOp`, `ConvOp`); it has no effect on the emulator.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,14 @@ from popxl.graph import OpRecord
 
 
 def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[float]) -> None:
-    """How much of each IPU's memory the products of all graphs may take, by IPU.
+    """Sets the share of each IPU's memory for products of all graphs.
 
-    IPUs without a number take the first one. ValueError: a number beyond 0 to 1, or none.
+    Args:
+        ir: The program.
+        proportions: Shares by IPU; IPUs without a number use the first one.
+
+    Raises:
+        ValueError: A number is not in [0, 1], or there is none.
     """
     for graph in of(ir).graphs:
         set_graph_available_memory_proportion_by_ipu(graph, proportions)
@@ -22,7 +27,7 @@ def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[f
 def set_graph_available_memory_proportion_by_ipu(
     graph: popxl.Graph, proportions: Sequence[float]
 ) -> None:
-    """The same for a graph and those that it calls."""
+    """Like `set_available_memory_proportion_by_ipu`, for a graph and those that it calls."""
     if not proportions or any(not 0 <= p <= 1 for p in proportions):
         raise ValueError(f"Proportions of memory are numbers from 0 to 1 but got {proportions}.")
     for op in of(graph).ops:

@@ -1,4 +1,4 @@
-"""Batch serialisation: a graph run for several micro batches, its tensors in remote buffers."""
+"""Batch serialisation: runs a graph for several micro batches, with tensors in remote buffers."""
 
 import logging
 from collections.abc import Mapping
@@ -33,7 +33,8 @@ _ROW, _SEED = "batch_serial_loop_index", "batch_serial_random_seed"
 class BatchSerialResult:
     """A graph that runs all steps.
 
-    stored_buffers: where each tensor of the serialised graph was stored, or is loaded from.
+    stored_buffers: The handles to which tensors of the serialised graph are stored, or from which
+    they are loaded.
     """
 
     graph: GraphWithNamedArgs
@@ -41,15 +42,16 @@ class BatchSerialResult:
     _inputs: dict[popxl.Tensor, popxl.Tensor] = field(default_factory=dict, repr=False)
 
     def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:
-        """The inputs of `graph` for inputs of the serialised graph, under the same names.
+        """Returns the inputs of `graph` for inputs of the serialised graph, with the same names.
 
-        KeyError: an input that is loaded.
+        Raises:
+            KeyError: An input is loaded.
         """
         return named_tensors.remap(self._inputs)
 
 
 def _checked_mode(ir: popxl.Ir, steps: int, rows: int, io_mode: str) -> str:
-    """The mode to take. ValueError: numbers or mode are wrong, or there are no io tiles for it."""
+    """Returns the mode to use. Raises ValueError for bad numbers, modes or missing io tiles."""
     if io_mode not in IO_MODES:
         raise ValueError(f"Unknown 'io_mode': it must be one of {IO_MODES} but is {io_mode!r}.")
     if rows < 1 or steps < 1:
@@ -61,7 +63,7 @@ def _checked_mode(ir: popxl.Ir, steps: int, rows: int, io_mode: str) -> str:
         )
     if io_mode == "io_overlapped" and steps < 2:
         logging.getLogger("popxl_addons").warning(
-            "io_mode 'io_overlapped' needs at least 2 steps: 'io' is taken for %d.", steps
+            "io_mode 'io_overlapped' needs at least 2 steps: 'io' is used for %d.", steps
         )
         return "io"
     return io_mode
@@ -71,7 +73,7 @@ def _check_tensors(graph: popxl.Graph, loads: Any, stores: set) -> None:
     strange = [t for t in loads if t not in graph.inputs]
     strange += [t for t in stores if t not in graph.outputs and t not in graph.inputs]
     if strange:
-        raise ValueError(f"{strange} are no inputs (to load) or outputs (to store) of {graph!r}.")
+        raise ValueError(f"{strange} are not inputs (to load) or outputs (to store) of {graph!r}.")
 
 
 def _like(t: popxl.Tensor) -> popxl.Tensor:
@@ -81,11 +83,11 @@ def _like(t: popxl.Tensor) -> popxl.Tensor:
 
 
 class _Step:
-    """The loop's graph: one step. It takes the step and the seed, and gives those of the next."""
+    """The loop's graph: one step. It takes the step and the seed, and returns the next ones."""
 
     def __init__(self, graph: popxl.Graph, steps: int, loads: dict, io_mode: str) -> None:
         self._graph, self._steps, self._loads, self._io_mode = graph, steps, loads, io_mode
-        self.inputs: dict[popxl.Tensor, popxl.Tensor] = {}  # of `graph`, here
+        self.inputs: dict[popxl.Tensor, popxl.Tensor] = {}  # input of `graph` → input of the step
 
     def build(
         self, streams: Streams, handles: dict, seed_input: "popxl.Tensor | None"
@@ -137,19 +139,26 @@ def batch_serialise(
     rows: int = 1,
     io_mode: str = "io",
 ) -> BatchSerialResult:
-    """A graph that runs `graph` for `steps` micro batches.
+    """Makes a graph that runs `graph` for `steps` micro batches.
 
-    Its first input is the row, an int32 scalar, then comes the seed, uint32 (2,), if `graph` takes
-    one; then the inputs that are not loaded, those with names under the same names.
-    load_handles: {input: stream, RemoteHandle, or tuple of its fields}: loaded every step.
-    store_streams, store_buffers: {output, or input: where it goes every step}. What a RemoteHandle
-        loads is not stored again.
-    seed_input: an input that takes a seed. The first is split for every step.
-    rows: how many places the result can be called for (layers of a model, for example); buffers
-        get the entries that they need.
-    io_mode: "io" and "io_overlapped" load on the io tiles, "compute" does not.
-    ValueError: another mode, fewer than one step or row, no io tiles, tensors that are not the
-    graph's.
+    Its inputs are the row, an int32 scalar; the seed, uint32 (2,), if `graph` takes one; then the
+    inputs that are not loaded, with the same names.
+
+    Args:
+        graph: The graph.
+        steps: The number of micro batches.
+        load_handles: {input: stream, RemoteHandle, or tuple of its fields}, loaded every step.
+        store_streams: {output or input: stream}, stored every step.
+        store_buffers: {output or input: RemoteHandle}, stored every step. Tensors that a
+            RemoteHandle loads are not stored again.
+        seed_input: An input that takes a seed. The graph's seed is split for every step.
+        rows: The number of rows for which the result can be called, for example layers of a model;
+            buffers are enlarged for them.
+        io_mode: "io" and "io_overlapped" load on the io tiles, "compute" does not.
+
+    Raises:
+        ValueError: The mode is another one; there is less than one step or row; io tiles are
+            missing; a tensor is not the graph's.
     """
     plain, streams = graph.graph, store_streams or {}
     io_mode = _checked_mode(plain.ir, steps, rows, io_mode)
@@ -198,14 +207,21 @@ def batch_serialise_fwd_and_grad(
     rows: int = 1,
     io_mode: str = "io",
 ) -> tuple[BatchSerialResult, BatchSerialResult]:
-    """`batch_serialise` of a graph and of its gradient graph.
+    """`batch_serialise` for a graph and its gradient graph.
 
-    gradient_graph: made by `autodiff` of forward_graph. named_inputs_for_grad_graph: inputs of
-    forward_graph, by name, that become named inputs of the gradient's result. Other forward tensors
-    that it needs are loaded from the buffers that store_buffers names, or that they are loaded from
-    before, or from ones made here: in shards if store_buffers gives a ReplicaGrouping.
-    load_handles, store_streams and store_buffers are for tensors of both graphs. ValueError: a
-    gradient without load handle, and as for `batch_serialise`.
+    Other arguments are those of `batch_serialise`. load_handles, store_streams and store_buffers
+    have tensors of both graphs. The gradient graph loads the forward tensors that it needs from
+    their buffers in store_buffers or load_handles, or from new buffers.
+
+    Args:
+        forward_graph: The graph.
+        gradient_graph: Its gradient graph, made by `autodiff`.
+        named_inputs_for_grad_graph: Inputs of forward_graph, by name, that become named inputs of
+            the gradient's result.
+        store_buffers: Handles; a ReplicaGrouping makes a new buffer for shards.
+
+    Raises:
+        ValueError: A gradient lacks a load handle; see also `batch_serialise`.
     """
     info = gradient_graph.grad_graph_info
     forward, gradient = forward_graph.graph, gradient_graph.graph

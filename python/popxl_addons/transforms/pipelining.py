@@ -1,9 +1,9 @@
 """pipelined_execution: ops in stages, run for several steps.
 
 Each stage becomes a graph. In cycle c, stage s runs step c - s, so that stages on different IPUs
-work on different steps at the same time; what one stage hands to another is kept until then. The
-cycles in which all stages work are a loop. On one IPU it runs the stages of a step one after the
-other.
+work on different steps at the same time. Tensors that a stage passes to another are kept until
+then. The cycles in which all stages work form a loop. On one IPU, the stages of a step run in
+sequence.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,12 +23,18 @@ _Queues = dict[popxl.Tensor, list[Any]]
 
 
 class _Pipeline:
-    """Stages, and the loops of calls that they become. blocks: as written: stage, its ops."""
+    """Stages, and the loops of calls that they become.
+
+    Attributes:
+        steps: The number of steps.
+        parent: The current graph at the start.
+        blocks: The stage and the graph of each written block, in order.
+    """
 
     def __init__(self, steps: int) -> None:
         self.steps, self.parent = steps, popxl.gcg()
         self.blocks: list[tuple[int, popxl.Graph]] = []
-        # What each block's inputs stand for.
+        # The tensors for which each block's inputs stand.
         self._uses: dict[popxl.Graph, dict[popxl.Tensor, popxl.Tensor]] = {}
 
     @property
@@ -37,7 +43,7 @@ class _Pipeline:
         return sorted({stage for stage, _ in self.blocks})
 
     def _source(self, t: popxl.Tensor) -> popxl.Tensor:
-        """`t`, or what it stands for: a tensor from outside that no stage writes is no result."""
+        """Returns `t`, or the outside tensor for which it stands if no stage writes that tensor."""
         for _, graph in self.blocks:
             for outer, inner in of(graph).captured.items():
                 if inner is t and not self._is_written(outer):
@@ -69,7 +75,7 @@ class _Pipeline:
                     )
 
     def _set_outputs(self) -> None:
-        """Makes what later stages use outputs of the stages that compute it."""
+        """Makes tensors that later stages use outputs of the stages that compute them."""
         wanted: dict[popxl.Graph, list[popxl.Tensor]] = {g: [] for _, g in self.blocks}
         for _, graph in self.blocks:
             for t in self._uses[graph].values():
@@ -80,12 +86,12 @@ class _Pipeline:
                 of(graph).set_outputs(outputs)
 
     def _call(self, graph: popxl.Graph, known: dict[popxl.Tensor, popxl.Tensor]) -> dict:
-        """Runs a block of one step, on the results of its step so far; returns the block's."""
+        """Runs a block of one step on the step's earlier results. Returns the block's results."""
         inputs = {inner: known.get(t, t) for inner, t in self._uses[graph].items()}
         return dict(zip(graph.outputs, ops.call(graph, inputs_dict=inputs), strict=True))
 
     def run(self) -> None:
-        """Writes the loops into the current graph. ValueError for wrong stages."""
+        """Writes the loops into the current graph. Raises ValueError for invalid stages."""
         self._find_uses()
         self._check()
         self._set_outputs()
@@ -104,7 +110,7 @@ class _Pipeline:
     def _repeat(
         self, name: str, count: int, carried: list[popxl.Tensor], body: Callable[[list], list]
     ) -> list[popxl.Tensor]:
-        """Runs `body` in a loop: it gets what is carried and returns it for the next round."""
+        """Runs `body` in a loop: it maps the carried tensors to those of the next round."""
         graph = self.parent.ir.create_empty_graph(name)
         take_in(graph, (self.parent,))
         with graph:
@@ -120,7 +126,7 @@ class _Pipeline:
         place = {stage: i for i, stage in enumerate(self.stages)}
         made = {t: place[stage] for stage, graph in self.blocks for t in graph.outputs}
         blocks = [(place[stage], graph) for stage, graph in self.blocks]
-        # Results by age, the newest first, for as many cycles as their last user is behind.
+        # Results by age, newest first, for as many cycles as their last user comes later.
         ages = {
             t: max(p - born for p, g in blocks if t in self._uses[g].values())
             for t, born in made.items()
@@ -129,8 +135,8 @@ class _Pipeline:
 
         def cycle(queues: _Queues, first: int, last: int) -> _Queues:
             results: dict[popxl.Tensor, popxl.Tensor] = {}
-            # Late stages first: what they take was made in the cycle before, and is handed over
-            # before its maker goes on.
+            # Late stages first: their inputs come from the cycle before, and are passed on before
+            # an earlier stage overwrites them.
             for now in range(last, first - 1, -1):
                 old = {
                     t: queues[t][now - made[t] - 1] for t in made if 0 < now - made[t] <= ages[t]
@@ -169,12 +175,15 @@ class Pipelining:
 
     @contextmanager
     def stage(self, stage: int) -> Iterator[int]:
-        """Ops inside belong to this stage, from 0. ValueError inside another stage.
+        """Puts the ops inside into this stage, counted from 0.
 
-        The current graph stays the one around: variables, streams and graphs may be made inside.
+        The current graph is unchanged: variables, streams and graphs may be made inside.
+
+        Raises:
+            ValueError: It is nested in another stage, or the number is negative.
         """
         if self._inside is not None or stage < 0:
-            raise ValueError(f"Stage {stage} cannot begin inside of stage {self._inside}.")
+            raise ValueError(f"Stage {stage} cannot begin inside stage {self._inside}.")
         parent, blocks = self._pipeline.parent, self._pipeline.blocks
         graph = parent.ir.create_empty_graph(f"pipeline_stage_{stage}")
         take_in(graph, (parent, *(other for _, other in blocks)))
@@ -188,21 +197,25 @@ class Pipelining:
     def stash_and_restore_tensor(
         self, t: popxl.Tensor, from_stage: "int | None" = None
     ) -> popxl.Tensor:
-        """`t` of an earlier stage of the same step, kept until this stage runs.
+        """Returns `t` of an earlier stage of the same step, kept until this stage runs.
 
-        from_stage: where it comes from; needed if no op made it. RuntimeError: it is not known, or
-        this is no stage.
+        Args:
+            t: The tensor.
+            from_stage: Its stage; required if no op made it.
+
+        Raises:
+            RuntimeError: The stage is not known, or the call is outside a stage.
         """
         if self._inside is None:
-            raise RuntimeError(f"{t!r} can be stashed inside of a stage only.")
+            raise RuntimeError(f"{t!r} can be stashed only inside a stage.")
         if of(t).producer is None and from_stage is None:
-            raise RuntimeError(f"No op made {t!r}: say by from_stage which stage it comes from.")
+            raise RuntimeError(f"No op made {t!r}: pass its stage as from_stage.")
         return t
 
     def stash_and_restore_activations(
         self, call_info: CallSiteInfo, grad_info: GradGraphInfo
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """`grad_info.inputs_dict(call_info)`, each result of ops kept until this stage runs."""
+        """Returns `grad_info.inputs_dict(call_info)`, with results kept until this stage runs."""
         found = grad_info.inputs_dict(call_info)
         return {
             t: value if of(value).producer is None else self.stash_and_restore_tensor(value)
@@ -212,12 +225,18 @@ class Pipelining:
 
 @contextmanager
 def pipelined_execution(steps: int) -> Iterator[Pipelining]:
-    """Runs the ops inside `steps` times, in the stages that they are written in.
+    """Runs the ops inside `steps` times, in their stages.
 
-    Tensors from outside may be used; variables that ops inside write keep what the last step
-    wrote: write each in one stage. Results stay inside: store them. Streams make one transfer a
-    step. ValueError: fewer steps than twice the stages, no stage, a stage that uses a later one.
-    RuntimeError: an op outside of a stage.
+    Ops may use tensors from outside. Variables keep the last step's writes: write each in one stage
+    only. Results are not available outside: store them. Streams make one transfer per step.
+
+    Args:
+        steps: The number of steps.
+
+    Raises:
+        ValueError: There are fewer steps than twice the stages, or no stage; a stage uses a later
+            one.
+        RuntimeError: An op is outside a stage.
     """
     pipeline = _Pipeline(steps)
     current.homes[pipeline.parent] = None
@@ -229,7 +248,7 @@ def pipelined_execution(steps: int) -> Iterator[Pipelining]:
 
 
 def _ipus(graph: popxl.Graph) -> set[int]:
-    """The IPUs of a graph's ops, and of the graphs that it calls."""
+    """Returns the IPUs of a graph's ops, and of the graphs that it calls."""
     ipus = (of(t).ipu for op in of(graph).ops for t in op.outputs)
     found = {ipu for ipu in ipus if ipu is not None}
     return found.union(*(_ipus(called) for called in graph.called_graphs))

@@ -1,4 +1,4 @@
-"""Gradient graphs that run their forward graph again instead of taking its results."""
+"""Gradient graphs that recompute their forward graph instead of taking its results."""
 
 import popxl
 from popxl import ops
@@ -11,11 +11,16 @@ from popxl_addons.utils import suffix_graph_name
 
 
 def recompute_graph(grad_graph: GraphWithNamedArgs) -> GraphWithNamedArgs:
-    """A gradient graph that needs only the inputs of the forward graph, and computes the rest.
+    """Makes a gradient graph that takes only inputs of the forward graph, and computes the rest.
 
-    Its inputs: provided gradients and forward inputs as `grad_graph` expects them, the other
-    forward inputs, and those with names, which stay. grad_graph: made by `autodiff`; AttributeError
-    for another graph.
+    Its inputs are the gradients and forward inputs that `grad_graph` expects, the other forward
+    inputs, and the same named inputs.
+
+    Args:
+        grad_graph: A gradient graph, made by `autodiff`.
+
+    Raises:
+        AttributeError: The graph is another one.
     """
     info = grad_graph.grad_graph_info
     forward, grad = info.forward_graph, info.graph

@@ -1,4 +1,4 @@
-"""Whether hardware plans the products of fully connected layers together: a hint, shown by ops."""
+"""A hint for hardware, shown by ops: joint planning of fully connected layers' products."""
 
 from collections.abc import Mapping
 

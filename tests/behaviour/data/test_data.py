@@ -1,4 +1,6 @@
-"""poptorch.DataLoader and AsynchronousDataAccessor: batches, epochs, structures, dying workers."""
+"""Tests poptorch.DataLoader and AsynchronousDataAccessor: batches, epochs, nested structures,
+killed workers.
+"""
 
 import collections
 import os
@@ -149,7 +151,7 @@ def test_global_shuffles_differ_by_epoch_and_agree_between_processes(workers, mo
     first = torch.Generator().manual_seed(7)
     for epoch, (mine, others) in enumerate(zip(*epochs, strict=True)):
         order = torch.randperm(10, generator=first).tolist()
-        # Two items are left over: by turns the first and the last.
+        # Two items are left over: alternately the first and the last.
         assert mine + others == (order[:8] if epoch % 2 else order[2:])
 
 
@@ -258,10 +260,10 @@ def test_a_data_set_that_cannot_be_pickled_is_an_error():
 def test_sizes_and_modes_are_checked(capfd):
     with pytest.raises(AssertionError, match="buffer_size must be 1 or more but is 0"):
         poptorch.AsynchronousDataAccessor([torch.ones(1)], buffer_size=0)
-    with pytest.raises(AssertionError, match="mode is a member of poptorch.DataLoaderMode, not 1"):
+    with pytest.raises(AssertionError, match="must be a member of poptorch.DataLoaderMode, not 1"):
         poptorch.DataLoader(_options(), Numbers(4), mode=1)
     assert len(poptorch.DataLoader(_options(2), Numbers(7), batch_size=4)) == 0
-    assert "has 7 rows, but a step takes 8: there is no batch" in capfd.readouterr().err
+    assert "has 7 rows, but a step takes 8: the loader is empty" in capfd.readouterr().err
 
 
 def test_rebatched_size_is_checked():
@@ -285,7 +287,7 @@ def test_a_killed_worker_is_an_error():
     next(items)
     os.kill(accessor._process.pid, signal.SIGKILL)
     with pytest.raises(AssertionError, match="in the data fetcher: exit code -9"):
-        next(items)  # which would wait for ever
+        next(items)  # it would wait for ever
     accessor.terminate()
 
 
@@ -345,7 +347,8 @@ def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # What runs in the background may be born without interrupts; what a terminal runs is not.
+        # A shell may start background processes with interrupts ignored; a terminal's processes
+        # receive them.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
@@ -355,7 +358,7 @@ def test_an_interrupt_ends_the_worker_and_leaves_no_memory(tmp_path, strategy):
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
     assert running.returncode != 0 and "KeyboardInterrupt" in written
-    assert select.select([worker], [], [])[0]  # it has ended, sooner or later
+    assert select.select([worker], [], [])[0]  # it ends sooner or later
     os.close(worker)
     assert {
         name for name in set(os.listdir("/dev/shm")) - shared if str(running.pid) in name

@@ -1,4 +1,4 @@
-"""Batches of a user's sampler, of rebatching workers, and epochs that are broken off."""
+"""Tests batches of a user's sampler and of rebatching workers, and epochs that are broken off."""
 
 import os
 import re

@@ -1,6 +1,6 @@
-"""However a program that loads data ends, its processes and its shared memory are gone with it.
+"""A program that loads data leaves no process and no shared memory, however it ends.
 
-At random moments, and within two seconds: tests/nightly/loader_ends.py.
+tests/nightly/loader_ends.py does the same at random moments, with a limit of two seconds.
 """
 
 import os
@@ -40,7 +40,7 @@ def test_nothing_outlives_a_program_that_exits_early(tmp_path):
 
 
 class Stuck(torch.utils.data.Dataset):
-    """Its second item never comes."""
+    """Never delivers its second item."""
 
     def __len__(self):
         return 8
@@ -52,7 +52,7 @@ class Stuck(torch.utils.data.Dataset):
 
 
 class OwnWorkers:
-    """Starts workers, says who they are, and never gives a second item."""
+    """Starts workers, prints their ids, and never delivers a second item."""
 
     def __iter__(self):
         loader = torch.utils.data.DataLoader(Stuck(), 1, num_workers=2)
@@ -92,7 +92,7 @@ def test_the_users_worker_init_fn_runs_and_stays():
 
 @pytest.mark.shared
 def test_more_shared_memory_than_there_is():
-    with pytest.raises(poptorch.Error, match=r"bytes of shared memory for \d+ items cannot be had"):
+    with pytest.raises(poptorch.Error, match=r"cannot allocate \d+ bytes of shared memory"):
         poptorch.AsynchronousDataAccessor([torch.ones(1000)], buffer_size=2**40)
 
 
@@ -104,7 +104,7 @@ def test_the_end_of_a_process_is_noticed():
     waiting.start()
     assert not seen.is_set()
     child.stdin.close()
-    waiting.join()  # before anybody has waited for the child
+    waiting.join()  # before any process has waited for the child
     child.wait()
 
 

@@ -1,6 +1,6 @@
-"""Ctrl-C while a worker starts or loads: nobody but the program itself says anything.
+"""Ctrl-C while a worker starts or loads prints nothing but the output of the program itself.
 
-At random moments: tests/nightly/loader_ends.py.
+tests/nightly/loader_ends.py does the same at random moments.
 """
 
 import poptorch

@@ -1,4 +1,6 @@
-"""A DataLoader goes on where another one, made alike, was: with the bits of the undisturbed run."""
+"""A DataLoader continues from the position of another equal DataLoader, bit-identical to an
+undisturbed run.
+"""
 
 import copy
 import io
@@ -24,7 +26,7 @@ class Augmented(torch.utils.data.Dataset):
 
 
 class Stream(torch.utils.data.IterableDataset):
-    """Shuffles with Python's generator when it begins; draws with torch's while it goes."""
+    """Shuffles with Python's generator first, and draws with torch's during the epoch."""
 
     def __iter__(self):
         info = torch.utils.data.get_worker_info()
@@ -35,7 +37,7 @@ class Stream(torch.utils.data.IterableDataset):
 
 
 class Lazy(torch.utils.data.Sampler):
-    """Draws index by index from the program's numbers, and counts its epochs."""
+    """Draws index by index from the program's random numbers, and counts its epochs."""
 
     def __init__(self, rows):
         self.rows, self.epoch = rows, 0
@@ -50,7 +52,7 @@ class Lazy(torch.utils.data.Sampler):
 
 
 class Own(Lazy):
-    """Tells its state itself."""
+    """Has state_dict and load_state_dict."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -69,7 +71,7 @@ class Own(Lazy):
 
 
 class Holding(Lazy):
-    """Draws from a generator of each kind, which it has."""
+    """Draws from one generator of each kind, which it holds."""
 
     def __init__(self, rows):
         super().__init__(rows)
@@ -96,7 +98,7 @@ def generator():
     return torch.Generator().manual_seed(11)
 
 
-# Of a loader: what makes its arguments anew.
+# Each makes new arguments of a loader.
 CASES = {
     "in order": lambda: {},
     "shuffled": lambda: {"shuffle": True},
@@ -139,7 +141,7 @@ def loader(mode, case, worker_size=None, seed=5):
     numpy.random.seed(seed)
     arguments = {"options": options(2), "dataset": Augmented(), "batch_size": 2, **CASES[case]()}
     if mode != "Sync":
-        # Cheaply, but as another process: nothing of it is ours.
+        # Fork starts fast, but its process shares no state with this one.
         arguments["async_options"] = {"sharing_strategy": poptorch.SharingStrategy.Fork}
     return poptorch.DataLoader(
         **arguments, mode=poptorch.DataLoaderMode[mode], rebatched_worker_size=worker_size
@@ -147,7 +149,7 @@ def loader(mode, case, worker_size=None, seed=5):
 
 
 def state(loader):
-    """As a file keeps it: with the numbers of the program."""
+    """Returns the state as read from a file, with the program's random numbers."""
     from poptorch._impl.data import host_rng
 
     file = io.BytesIO()
@@ -164,12 +166,13 @@ def go_on(loader, saved):
 
 
 def work():
-    """What a program draws between its batches."""
+    """Draws random numbers as a program does between batches."""
     return torch.rand(()), random.random()
 
 
 def epochs(loader, count):
-    """The batches of the epochs, and what the program drew, as one list; None behind an epoch."""
+    """Returns the batches of the epochs, and the program's numbers, as one list; None ends an
+    epoch."""
     found = []
     for _ in range(count):
         for batch in loader:
@@ -194,7 +197,7 @@ def test_a_position_gives_the_batches_that_would_have_come(mode, case, worker_si
     undisturbed.terminate()
     per_epoch = whole.index(None)
     assert per_epoch >= 3
-    saved = {}  # by how much of `whole` came before
+    saved = {}  # by the length of the part of `whole` before it
     saving = loader(mode, case, worker_size)
     saved[0] = state(saving)
     seen = 0
@@ -224,7 +227,7 @@ def test_positions_may_be_taken_of_what_goes_on_from_a_position(mode):
     undisturbed.terminate()
     found, loads = [], loader(mode, "shuffled")
     while found.count(None) < 2:
-        batches = iter(loads)  # the epoch goes on while this lives
+        batches = iter(loads)  # the epoch continues while this exists
         batch = next(batches, None)
         found.append(None if batch is None else (batch.clone(), work()))
         saved = state(loads)
@@ -336,7 +339,7 @@ def test_loaders_whose_position_says_too_little(name, mode):
     loads = poptorch.DataLoader(
         options(), Augmented(), 2, mode=poptorch.DataLoaderMode[mode], **arguments()
     )
-    assert len(list(loads)) == 11  # they load as ever
+    assert len(list(loads)) == 11  # they load as before
     with pytest.raises(poptorch.Error, match=text):
         loads.state_dict()
     loads.terminate()
@@ -351,7 +354,7 @@ def test_loaders_whose_position_says_too_little(name, mode):
         ({"num_workers": 2}, "num_workers is 1, but was 0"),
         (
             {"shuffle": False},
-            "had a RandomSampler as sampler sampler .* and has a SequentialSampler",
+            "had a RandomSampler as sampler sampler .* but now has a SequentialSampler",
         ),
     ],
 )
@@ -371,12 +374,12 @@ def test_what_is_no_position_is_refused(broken):
     loads = poptorch.DataLoader(options(), Augmented(), 2)
     if broken:
         broken = {**loads.state_dict(), **broken}
-    with pytest.raises(poptorch.Error, match="no position of a poptorch.DataLoader"):
+    with pytest.raises(poptorch.Error, match="not a position of a poptorch.DataLoader"):
         loads.load_state_dict(broken)
 
 
 class Changing(Lazy):
-    """An order that nothing tells of."""
+    """An order whose state cannot be read."""
 
     begun = 0
 

@@ -1,4 +1,6 @@
-"""A worker whose connections close before it has ended is the one that is named."""
+"""The error about a broken connection names the worker whose connection closed before the worker
+ended.
+"""
 
 import multiprocessing
 import os
@@ -17,7 +19,7 @@ def ends_when_told(told):
 
 
 class ClosesFirst:
-    """What torch's iterator does: its worker ends only after a connection to it has broken."""
+    """Does as torch's iterator: its worker ends only after a connection to it has broken."""
 
     def __init__(self):
         told, self.tell = fork.Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""The device pool: ids, sizes, who holds what, and other processes."""
+"""Tests the device pool: ids, sizes, holders of devices, and devices that other processes hold."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def log(caplog):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A pool of four Mk2 IPUs of this test's own."""
+    """A separate pool of four Mk2 IPUs for this test."""
     monkeypatch.setenv("POPTORCH_IPU_POOL", f"4:2:{tmp_path}")
     return tmp_path
 
@@ -226,8 +226,8 @@ def test_queries_follow_the_pool(monkeypatch):
 
 HOLDER = """
     import sys
-    from poptorch._impl import device_pool
-    lease = device_pool.acquire(device_pool.Pool.of_environment(), 4)
+    from poptorch._impl.devices import ipu_pool
+    lease = ipu_pool.acquire(ipu_pool.Pool.of_environment(), 4)
     print("held", flush=True)
     sys.stdin.read()
 """

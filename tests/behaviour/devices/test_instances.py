@@ -1,4 +1,8 @@
-"""A program's replicas in several processes, joined by shared memory, below the front ends."""
+"""Replicas of a program in several processes, joined by shared memory, give the bits of one
+process.
+
+These tests run below the front ends.
+"""
 
 import os
 import signal
@@ -25,12 +29,12 @@ graph @main(%x: f32[3]) -> (f32[3], f32[2]) {
 }
 """
 LINES = [("execution", "", {"replication_factor": REPLICAS})]
-# argv: path, instance, instances, after how many runs it kills itself.
+# argv: path, instance, instances, the number of runs after which it kills itself.
 PROGRAM = """
 import os, signal, sys
 import numpy as np
 from poptorch_core import _core
-from tests.behaviour.test_instances import LINES, TEXT, rows
+from tests.behaviour.devices.test_instances import LINES, TEXT, rows
 instance, instances, runs = map(int, sys.argv[2:])
 fabric = _core.make_shared_fabric(sys.argv[1], instance, instances, timeout=0)
 host = {"instances": instances, "instance": instance, "fabric": fabric, "instance_timeout": 0}
@@ -51,7 +55,7 @@ np.savez(f"{sys.argv[1]}.{instance}", state=state, *outputs, far=executable.remo
 
 
 def rows() -> np.ndarray:
-    """The inputs, one row a replica: [replicas, 3]."""
+    """The inputs, one row per replica: [replicas, 3]."""
     return np.linspace(-1, 1, 3 * REPLICAS, dtype=np.float32).reshape(REPLICAS, 3) ** 3
 
 
@@ -65,7 +69,7 @@ def start(path: Path, instance: int, instances: int, runs: int = -1) -> subproce
 
 @pytest.fixture
 def place(tmp_path):
-    """Where instances meet: results are beside it."""
+    """The folder where instances meet; results are written beside it."""
     return tmp_path / f"instances-{uuid.uuid4().hex}"
 
 
@@ -109,7 +113,7 @@ def test_rows_of_other_instances_are_refused(place):
     executable = _core.compile(_core.parse(TEXT), LINES, host)
     assert executable.replicas == (2, 2, REPLICAS)
     assert executable.input_types[0][1] == [6]
-    with pytest.raises(_core.Error, match="nothing joins it to them"):
+    with pytest.raises(_core.Error, match="it is not connected to them"):
         executable.run([rows()[2:].reshape(-1)])
     with pytest.raises(_core.Error, match="4 replicas cannot be shared by 3 instances"):
         _core.compile(_core.parse(TEXT), LINES, {"instances": 3, "instance": 0})

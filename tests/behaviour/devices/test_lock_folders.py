@@ -1,4 +1,6 @@
-"""The folder of the device pool's lock files: this user's own, and nobody else's to change."""
+"""The folder of the device pool's lock files is private to the user; a folder that others can
+change is refused.
+"""
 
 import os
 import stat
@@ -83,7 +85,7 @@ def test_a_named_folder_that_others_can_write_is_refused(tmp_path):
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(poptorch.Error, match=r"others can write in '.*/open'"):
         acquire(tmp_path / "open")
-    (tmp_path / "open").chmod(0o1777)  # as of temporary files
+    (tmp_path / "open").chmod(0o1777)  # as folders of temporary files have
     acquire(tmp_path / "open")
 
 
@@ -117,7 +119,8 @@ def test_what_a_lock_file_says_is_not_trusted(tmp_path):
     lease = ipu_pool.acquire(pool, 1)
     (tmp_path / "ipu2/0.lock").write_text("../../etc/passwd")
     program = (
-        f"from poptorch._impl import device_pool as d;d.acquire(d.Pool(1, 2, {str(tmp_path)!r}), 1)"
+        "from poptorch._impl.devices.ipu_pool import Pool, acquire; "
+        f"acquire(Pool(1, 2, {str(tmp_path)!r}), 1)"
     )
     failed = zygote.run(
         [sys.executable, "-c", program],

@@ -1,4 +1,4 @@
-"""The machine's account: what report() says must follow from the model and from the program."""
+"""Tests the cost model: the figures of report() follow from the model and from the program."""
 
 import json
 
@@ -10,7 +10,7 @@ WIDTH, BATCH, ACCUMULATION = 32, 4, 8
 
 
 class Network(torch.nn.Module):
-    """Three linear layers on as many IPUs as asked, and a loss."""
+    """Three linear layers on a given number of IPUs, and a loss."""
 
     def __init__(self, ipus, width=WIDTH):
         super().__init__()
@@ -62,7 +62,7 @@ def test_links_carry_activations_forward_and_gradients_back():
     first, second = (ipu["link_bytes"] for ipu in report["ipus"])
     assert second == crossing
     layer = (WIDTH + 1) * WIDTH * 4
-    assert crossing <= first <= crossing + layer + 8  # the update shares zeros and its step
+    assert crossing <= first <= crossing + layer + 8  # the update shares the zeros and the step
     assert report["ipus"][0]["host_bytes"] == crossing  # the inputs
     assert trained(1).report()["ipus"][0]["link_bytes"] == 0
 
@@ -98,7 +98,7 @@ def test_ops_are_counted_by_module():
 
 
 def over(limit, monkeypatch, width=8192):
-    """Compiles what an Mk1 IPU cannot hold."""
+    """Compiles a model that an Mk1 IPU cannot hold."""
     monkeypatch.delenv("POPTORCH_MEMORY_LIMIT", raising=False)
     options = poptorch.Options().useOfflineIpuTarget(1)
     if limit:
@@ -126,7 +126,8 @@ def test_too_little_memory_is_an_error_where_asked(monkeypatch):
 
 
 def test_streaming_memory_has_a_limit_too():
-    """An Mk1 has none: 64·64 weights and 64 biases, with Adam's two moments, are too much."""
+    """An Mk1 IPU has no streaming memory: 64·64 weights and 64 biases, with Adam's two moments, do
+    not fit."""
     off_chip = poptorch.TensorLocationSettings().useOnChipStorage(False)
     options = poptorch.Options().useOfflineIpuTarget(1)
     options.Emulator.memoryLimit("error")
@@ -148,7 +149,7 @@ def test_streaming_memory_has_a_limit_too():
 
 
 class Square(torch.nn.Module):
-    """A loss: the mean square."""
+    """Returns the mean square as the loss."""
 
     def forward(self, x):
         return poptorch.identity_loss(x.square(), reduction="mean")

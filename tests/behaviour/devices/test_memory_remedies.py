@@ -1,4 +1,4 @@
-"""What an overfull IPU is told to do must help, by what was promised."""
+"""The remedies that an out-of-memory error suggests save about as much memory as promised."""
 
 import re
 
@@ -10,7 +10,7 @@ WIDTH, BATCH, LAYERS = 32, 2048, 6
 
 
 class Deep(torch.nn.Module):
-    """Equal layers on two IPUs. A checkpoint stands `kept` = ("of" or "after" its GELU, layer)."""
+    """Equal layers on two IPUs. `kept` = ("of" or "after" its GELU, layer) places a checkpoint."""
 
     def __init__(self, cut, kept=(), width=WIDTH):
         super().__init__()
@@ -64,7 +64,7 @@ def test_the_checkpoint_saves_what_was_said(small_ipus):
 
 
 def test_the_other_cut_moves_the_state_that_was_said(small_ipus):
-    width = 200  # weights weigh more than activations
+    width = 200  # weights take more memory than activations
     text = refusal(Deep(4, width=width), batch=4)
     found = re.search(r"at 'layers\.(\d)'[^(]*\([^(]*?saves ([\d.]+) MB|"
                       r"at 'layers\.(\d)'.*?\(saves ([\d.]+) MB", text)  # fmt: skip

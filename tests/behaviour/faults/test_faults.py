@@ -1,4 +1,4 @@
-"""Injected faults: training that recovers ends with the bits of the undisturbed run."""
+"""Training that recovers from injected faults ends bit-identical to an undisturbed run."""
 
 import functools
 import os
@@ -14,8 +14,8 @@ from recovering import ACCUMULATION, ITERATIONS, KINDS, OPTIMISERS, Net, Program
 
 STRATEGIES = ("sharded", "pipelined", "phased", "replicated")
 RECOVERABLE = KINDS[:-1]
-# Attachments: the first call's, and those behind each checkpoint. Copies: the first is that of the
-# compilation; a checkpoint makes one of the weights and several of the optimiser.
+# Attachments: one by the first call, and one after each checkpoint. Copies: the compilation makes
+# the first; a checkpoint makes one of the weights and several of the optimiser.
 POINTS = {
     "attach 1": ("attach", {}),
     "attach 3": ("attach", {"nth": 3}),
@@ -93,7 +93,7 @@ def test_nothing_can_be_had_behind_an_unrecoverable_fault(point):
         assert type(error) is poptorch.UnrecoverableError
         assert error.type == "poplar_unrecoverable_runtime_error"
         for other in (poptorch.inferenceModel(torch.neg), poptorch.inferenceModel(torch.abs)):
-            with pytest.raises(poptorch.UnrecoverableError, match="no device can be had"):
+            with pytest.raises(poptorch.UnrecoverableError, match="no device is available"):
                 other(torch.ones(2))
     program.recover()  # another system
     program._steps()

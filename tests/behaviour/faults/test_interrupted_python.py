@@ -1,7 +1,7 @@
-"""Ctrl-C anywhere in the Python layer: afterwards a wrapper goes on, and has made as many steps
-as it says, or one more.
+"""After Ctrl-C anywhere in the Python layer, a wrapper continues from a complete step.
 
-Everywhere: POPTORCH_INTERRUPT_EVERY=1 (one in so many points is tried).
+It has made as many steps as it reports, or one more. POPTORCH_INTERRUPT_EVERY=1 tries every point,
+a greater number one point in so many.
 """
 
 import dis
@@ -19,7 +19,7 @@ import torch
 
 PACKAGE = str(Path(poptorch.__file__).parent)
 EVERY = int(os.environ.get("POPTORCH_INTERRUPT_EVERY", "60"))
-PARTS = 6  # They run side by side.
+PARTS = 6  # the parts run in parallel
 X = torch.linspace(-1, 1, 6).reshape(2, 3)
 
 
@@ -49,7 +49,7 @@ EXPECTED = [weights_after(steps) for steps in range(2 * STEPS)]
 
 
 def steps_made(model):
-    """How many steps the host's weights have behind them; None: they are none of eager's."""
+    """Returns the number of eager steps that give the host's weights; None if no number does."""
     held = [parameter.detach().clone() for parameter in model.parameters()]
     for steps, expected in enumerate(EXPECTED):
         if all(torch.allclose(a, b, rtol=1e-5, atol=1e-6) for a, b in zip(held, expected)):  # noqa: B905
@@ -82,7 +82,7 @@ class Program:
             lambda: self.optimiser.state_dict(),
             self.training.detachFromDevice,
             self.step,
-            # What the host has not fetched is lost to it.
+            # Weights that the host has not fetched are lost.
             lambda: (self.training.copyWeightsToHost(), self.training.copyWeightsToDevice()),
             self.training.copyWeightsToHost,
             self.training.destroy,
@@ -92,9 +92,10 @@ class Program:
 
 @functools.cache
 def calls_of(code):
-    """Offsets of the instructions at which Python looks for signals: calls, and ends of rounds.
+    """Returns offsets of the instructions at which Python checks for signals: calls, and ends of
+    rounds.
 
-    Without the calls of __exit__ at the end of a `with`, before which it never looks.
+    Excludes the calls of __exit__ at the end of a `with`, before which Python never checks.
     """
     found, loaded = set(), 0
     for instruction in dis.get_instructions(code):
@@ -107,12 +108,14 @@ def calls_of(code):
 
 
 def traced(action, stop_at):
-    """Runs an action with an interrupt at a point of the package, before a call or when one
-    returns; gives the points left to it."""
+    """Runs an action with an interrupt at one point of the package.
+
+    Points are before each call and at each return. Returns the number of points left.
+    """
     left = [stop_at]
 
     def on_event(frame, event, _):
-        # A generator that yields returns as well, but is closed when that is interrupted.
+        # A generator's yield is also a return event, but an interrupt there closes the generator.
         returns = event == "return" and not frame.f_code.co_flags & inspect.CO_GENERATOR
         if returns or event == "opcode" and frame.f_lasti in calls_of(frame.f_code):
             left[0] -= 1
@@ -150,7 +153,7 @@ def log(caplog):
 
 
 def interrupted_at(line):
-    """The program with an interrupt at that line of it, which is then done to its end."""
+    """Returns the program after an interrupt at that point; the remaining actions were run."""
     program = Program()
     left, where = line, None
     for number, action in enumerate(program.actions()):
@@ -164,7 +167,7 @@ def interrupted_at(line):
             try:
                 action()
             except poptorch.Error as error:
-                # What was interrupted may have been done, or not.
+                # The interrupted action may or may not have taken effect.
                 assert "is not attached" in str(error) or "has not been compiled" in str(error)
     return program, where
 

@@ -1,4 +1,4 @@
-"""Runs and compilations that a signal stops."""
+"""A signal stops runs and compilations, and the model stays usable."""
 
 import signal
 import threading
@@ -30,8 +30,8 @@ def log(caplog):
 
 
 class Endless(torch.nn.Module):
-    """Ends when its input does not begin with one; on one IPU or on two. It may pass a gate first,
-    which is Python that runs within the run."""
+    """Runs until its input begins with a one, on one IPU or on two. It may first pass a gate,
+    Python code within the run."""
 
     def __init__(self, ipus=1, gate=lambda y: y):
         super().__init__()
@@ -76,12 +76,12 @@ def test_many_iterations_are_stopped_and_the_rest_is_told(many, log):
     model.compile(rows)
     with interrupted(micro_batch=100):
         model(rows)
-    assert "The run of Linears for training was cut short" in log.text
+    assert "The run of Linears for training was interrupted" in log.text
     assert all(torch.isfinite(p).all() for p in model.model.parameters())
     with interrupted(micro_batch=5, ipu=many.get("ipus", 1) * many.get("replicas", 1) - 1):
         model(rows)
     assert "changed on the host" not in log.text
-    assert log.text.count("was cut short") == 2
+    assert log.text.count("was interrupted") == 2
 
 
 class Steps(torch.nn.Module):
@@ -172,10 +172,10 @@ def test_a_popxl_session_is_stopped_and_usable(capfd):
         for _ in range(2):
             with interrupted():
                 session.run({stream: np.ones((2,), np.float32)})
-        assert session.get_tensor_data(counter)[0] > 0  # the device's, part of the way
+        assert session.get_tensor_data(counter)[0] > 0  # the device's, in the middle of the run
         session.write_variable_data(counter, np.full((2,), 3, np.float32))
         assert session.get_tensor_data(counter).tolist() == [3, 3]
-    assert "was cut short: some variables are on the device" in capfd.readouterr().err
+    assert "was interrupted: some variables on the device have values" in capfd.readouterr().err
 
 
 @pytest.mark.signals
@@ -185,7 +185,7 @@ def test_a_handler_cannot_use_the_model_that_it_interrupts():
     with (
         handled_by(lambda *_: model(ENDS)),
         poptorch.testing.inject_fault("run", "SIGINT"),
-        pytest.raises(poptorch.Error, match="the handler of a signal uses the model"),
+        pytest.raises(poptorch.Error, match="a signal handler uses the model"),
     ):
         model(X)
     assert torch.equal(model(ENDS), torch.ones(4))

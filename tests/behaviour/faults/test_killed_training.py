@@ -1,7 +1,7 @@
-"""Training that is killed at an event goes on from its last checkpoint with the same bits.
+"""Training that is killed at an event continues from its last checkpoint bit-identically.
 
-More kills, of more kinds of programs, and at random times: POPTORCH_TRAINING_KILLS (in all), and
-POPTORCH_SEED.
+POPTORCH_TRAINING_KILLS (a total) gives more kills, of more kinds of programs, and at random times;
+POPTORCH_SEED gives the seed.
 """
 
 import os

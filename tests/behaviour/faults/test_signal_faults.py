@@ -1,4 +1,6 @@
-"""Signals at named points of a program: Python's handler sees them, and everything stays usable."""
+"""After a signal at a named point of a program, Python's handler has run and everything stays
+usable.
+"""
 
 import os
 import signal
@@ -195,13 +197,13 @@ def test_the_variable_stops_a_process_which_then_goes_on():
 
 
 REFUSED = {
-    "save:IPU_RESET": "no device fails at save. Choose a signal: SIGINT, SIGTERM, SIGKILL, SIGSTOP",
-    "load:UNRECOVERABLE": "no device fails at load",
-    "join:LINK_RESET": "no device fails at join",
-    "collective:LINK_RESET": "no device fails at collective",
-    "compile:1:lower:IPU_RESET": "no device fails in a pass of compile",
+    "save:IPU_RESET": "a device cannot fail at save. Choose a signal: SIGINT, SIGTERM, SIGKILL",
+    "load:UNRECOVERABLE": "a device cannot fail at load",
+    "join:LINK_RESET": "a device cannot fail at join",
+    "collective:LINK_RESET": "a device cannot fail at collective",
+    "compile:1:lower:IPU_RESET": "a device cannot fail in a pass of compile",
     "load:1:wroker:SIGINT": "the process is 'wroker': it is one of program, loader, worker.",
-    "save:1:2:SIGINT": "of save there are at most 3 parts, but here are 4",
+    "save:1:2:SIGINT": "save has at most 3 parts, but got 4",
     "run:SIGHUP": "there is no kind 'SIGHUP': it is one of IPU_RESET",
 }
 

@@ -1,4 +1,4 @@
-"""Threads that share a wrapper, and programs that end while a thread runs a model."""
+"""Threads may share a wrapper, and a program may end while a thread runs a model."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from interrupting import Gate, Linears, handled_by, quiet
 
 
 def in_threads(count, work):
-    """Runs work(i) in threads; gives the errors."""
+    """Runs work(i) in threads, and returns the errors."""
     errors = []
 
     def run(i):
@@ -73,7 +73,7 @@ def test_threads_compile_one_at_a_time():
         x = torch.randn(2, 4)
         result = poptorch.trainingModel(linear, quiet())(x)
         assert torch.isfinite(result).all()
-        parameter = torch.ones(2, requires_grad=True)  # torch is as it was for other threads
+        parameter = torch.ones(2, requires_grad=True)  # torch is unchanged for other threads
         parameter.square().sum().backward()
         assert parameter.grad.tolist() == [2.0, 2.0]
 
@@ -102,7 +102,7 @@ def test_a_wrapper_is_not_destroyed_while_a_thread_runs_it(held):
     with pytest.raises(poptorch.Error, match="another thread runs the model"):
         model.destroy()
     gate.open.set()
-    model(torch.ones(2))  # waits for the thread's turn to end
+    model(torch.ones(2))  # waits until the thread's run ends
     model.destroy()
     assert not model.isCompiled()
 
@@ -142,7 +142,7 @@ def test_a_thread_that_waits_for_anothers_run_can_be_stopped(held):
             over.set()
             raise KeyboardInterrupt
 
-    def send():  # until the call has begun, which no event tells
+    def send():  # until the call has begun, for which there is no event
         while not over.wait(0.05):
             os.kill(os.getpid(), signal.SIGUSR1)
 
@@ -176,7 +176,7 @@ WAIT
 
 
 def program_ends(tmp_path, daemon, wait, signalled):
-    """stderr of the program, whose thread runs for ever, and its exit code."""
+    """Returns stderr and the exit status of the program, whose thread runs for ever."""
     file = tmp_path / "program.py"
     file.write_text(PROGRAM.replace("DAEMON", str(daemon)).replace("WAIT", wait))
     process = subprocess.Popen(
@@ -201,7 +201,7 @@ def program_ends(tmp_path, daemon, wait, signalled):
 @pytest.mark.signals
 def test_a_program_ends_though_a_thread_runs(tmp_path):
     written, status = program_ends(tmp_path, daemon=False, wait="pass", signalled=False)
-    assert "the program ends while another of its threads runs or compiles a model" in written
+    assert "the program ended while another thread was running or compiling a model" in written
     assert status == 0
 
 

@@ -1,4 +1,4 @@
-"""The file of a checkpoint: all that is damaged, cut off, forged or something else is refused."""
+"""A damaged, truncated or forged checkpoint file, or a file of another kind, is refused."""
 
 import hashlib
 import io
@@ -10,6 +10,7 @@ import poptorch
 import pytest
 import torch
 from poptorch._impl.files import checkpoint_file
+from poptorch.testing import inject_fault
 
 
 def refused(file, text=r"\[checkpoint\] '.*x.pt' "):
@@ -22,26 +23,18 @@ def refused(file, text=r"\[checkpoint\] '.*x.pt' "):
 
 @pytest.fixture
 def small(tmp_path):
-    """The bytes of a checkpoint, and a file for what is made of them."""
+    """Returns the bytes of a checkpoint, and a file for changed copies."""
     poptorch.save_checkpoint(tmp_path / "x.pt", torch.nn.Linear(2, 1))
     return (tmp_path / "x.pt").read_bytes(), tmp_path / "x.pt"
 
 
+@pytest.mark.signals
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_an_interrupt_while_torch_writes_is_one(small, monkeypatch, number):
+def test_an_interrupt_while_torch_writes_is_one(small, number):
     data, file = small
-    plain, calls = os.write, []
-
-    def write(descriptor, part):
-        calls.append(descriptor)
-        if len(calls) == number:
-            raise KeyboardInterrupt
-        return plain(descriptor, part)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "write", write)
-        with pytest.raises(KeyboardInterrupt):
-            poptorch.save_checkpoint(file, torch.nn.Linear(300, 300))
+    inject_fault("save", "SIGINT", nth=number)
+    with pytest.raises(KeyboardInterrupt):
+        poptorch.save_checkpoint(file, torch.nn.Linear(300, 300))
     assert file.read_bytes() == data and os.listdir(file.parent) == [file.name]
 
 
@@ -51,7 +44,7 @@ def test_every_truncation_is_refused(small):
     lengths = {0, 1, 3, 4, 21, 22, *range(len(data) - 130, len(data))}
     for length in lengths | set(draw.sample(range(len(data)), 200)):
         file.write_bytes(data[:length])
-        refused(file, "is truncated or damaged|is no checkpoint")
+        refused(file, "is truncated or damaged|is not a checkpoint")
 
 
 def test_every_flipped_bit_is_refused(small):
@@ -62,7 +55,7 @@ def test_every_flipped_bit_is_refused(small):
         flipped = bytearray(data)
         flipped[position] ^= 1 << draw.randrange(8)
         file.write_bytes(flipped)
-        refused(file, "is damaged|truncated or damaged|its end is damaged|has format|is no checkp")
+        refused(file, "is damaged|or damaged|its end is damaged|has format|is not a checkp")
 
 
 def test_what_unpacks_to_more_than_it_is_is_refused(small):
@@ -76,7 +69,7 @@ def test_what_unpacks_to_more_than_it_is_is_refused(small):
     digest = hashlib.blake2b(content, digest_size=32).hexdigest()
     file.write_bytes(content + f"poptorch checkpoint 0001 blake2b {digest}".encode())
     assert zipfile.ZipFile(file).testzip() is None
-    refused(file, "holds something else than plain data")
+    refused(file, "contains more than plain data")
 
 
 class Gadget:
@@ -92,16 +85,16 @@ def test_files_that_are_no_checkpoints(small, tmp_path, monkeypatch):
     file.write_bytes(data.replace(b"checkpoint 0001", b"checkpoint 0002"))
     refused(file, "has format 2, and this version of poptorch reads format 1. Use the version")
     torch.save({"a": 1}, file)
-    refused(file, "no checkpoint of poptorch.save_checkpoint.*What torch.save has written, torch")
+    refused(file, "not a checkpoint of poptorch.save_checkpoint.*Use torch.load to read files")
     file.write_text("a text")
-    refused(file, "is no checkpoint. Name a file that poptorch.save_checkpoint has written")
+    refused(file, "is not a checkpoint. Name a file that poptorch.save_checkpoint has written")
     for content in ({"a": Gadget()}, [1]):
         checkpoint_file.write(file, content)
-        refused(file, "holds something else than plain data")
+        refused(file, "contains more than plain data")
     assert not os.path.exists("executed")
     checkpoint_file.write(file, {"step": 1})
-    refused(file, r"lacks what a checkpoint holds \(KeyError: 'extra'\)")
-    refused(tmp_path, "is no plain file. Name a checkpoint")
+    refused(file, r"does not have the structure of a checkpoint \(KeyError: 'extra'\)")
+    refused(tmp_path, "is not a regular file. Name a checkpoint")
     refused(tmp_path / "none.pt", "cannot be read: No such file or directory. Name a checkpoint")
     os.mkfifo(tmp_path / "pipe")
-    refused(tmp_path / "pipe", "is no plain file. Name a checkpoint")
+    refused(tmp_path / "pipe", "is not a regular file. Name a checkpoint")

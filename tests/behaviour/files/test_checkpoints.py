@@ -1,4 +1,4 @@
-"""save_checkpoint and load_checkpoint: what they hold, and what they refuse, changing nothing."""
+"""Tests what save_checkpoint and load_checkpoint hold and refuse; a refusal changes nothing."""
 
 import collections
 import copy
@@ -33,7 +33,7 @@ OPTIMIZERS = {
 
 
 class Run:
-    """Everything of a training program."""
+    """All objects of a training program."""
 
     def __init__(self, seed, kind="adam", width=6, half=False, scaled=False):
         torch.manual_seed(seed)
@@ -111,7 +111,7 @@ def test_training_goes_on_with_the_same_bits(tmp_path, arguments, compiled):
     run.after = lambda: run.save(tmp_path / "a.pt", step=7)
     run.steps(7)
     run.after = None
-    # The loop above has ended its epoch; the one that goes on is in the middle of it.
+    # The loop above has ended its epoch; the resumed loop is in the middle of it.
     again = Run(2, **arguments)
     if not compiled:
         again.wrapped.destroy()
@@ -220,11 +220,11 @@ def loop():
         ({"extra": loop()}, "extra contains itself"),
         ({"extra": 3}, "extra is a int, but must be a dict"),
         ({"step": 1.5}, "step is 1.5, but must be an integer"),
-        ({"optimizer": 3}, "the optimizer is a int. Give the one of"),
+        ({"optimizer": 3}, "the optimizer is a int. Pass the optimizer of"),
         ({"scheduler": 3}, "the scheduler is a int, which has no"),
         ({"loader": [torch.utils.data.DataLoader([1])]}, "the loader is a DataLoader, whose pos"),
-        ({"model": torch.relu}, "which has no state. Give a torch.nn.Module"),
-        ({"model": poptorch.inferenceModel(torch.relu)}, "which has no state. Give a torch.nn"),
+        ({"model": torch.relu}, "which has no state. Pass a torch.nn.Module"),
+        ({"model": poptorch.inferenceModel(torch.relu)}, "which has no state. Pass a torch.nn"),
     ],
 )
 def test_what_is_not_saved(tmp_path, arguments, text):
@@ -252,9 +252,9 @@ def sgd(model):
 
 REFUSED = {
     "name": (lambda m, o, s, d: {"model": Renamed()},
-             r"holds 'fc.weight', which the model has not. Is it 'fcc.weight'\?"),
+             r"has 'fc.weight', which the model does not have. Is it 'fcc.weight'\?"),
     "new": (lambda m, o, s, d: {"model": More()},
-            "the model has 'more.weight', which the checkpoint does not hold"),
+            "the model has 'more.weight', which the checkpoint does not have"),
     "shape": (lambda m, o, s, d: {"model": Model(7)},
               r"'fc.weight' is float32\[7, 4\] in the model and float32\[6, 4\] in the checkpoint"),
     "type": (lambda m, o, s, d: {"model": Model().half()},
@@ -268,8 +268,8 @@ REFUSED = {
     "scheduler": (lambda m, o, s, d: {"scheduler": torch.optim.lr_scheduler.StepLR(o, 2)},
                   "the scheduler is a StepLR, and in the checkpoint a MultiStepLR"),
     "schedulers": (lambda m, o, s, d: {"scheduler": [s, s]},
-                   "holds 1 schedulers, and 2 are to be loaded"),
-    "loaders": (lambda m, o, s, d: {"loader": [d, d]}, "holds 1 loaders, and 2 are to be"),
+                   "has 1 schedulers, but 2 were passed"),
+    "loaders": (lambda m, o, s, d: {"loader": [d, d]}, "has 1 loaders, but 2 were passed"),
     "loader": (lambda m, o, s, d: {"loader": poptorch.DataLoader(poptorch.Options(), d.dataset)},
                "combinedBatchSize is 1, but was 4"),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The cache of executables, within a process and shared by many."""
+"""Tests the cache of executables, within a process and shared by many processes."""
 
 import os
 import re
@@ -102,7 +102,7 @@ def test_folders_that_do_not_serve_are_refused(tmp_path):
         make(tmp_path / "file")(X)
     (tmp_path / "open").mkdir(mode=0o777)
     (tmp_path / "open").chmod(0o777)
-    with pytest.raises(poptorch.Error, match=f"others may write to {tmp_path}/open"):
+    with pytest.raises(poptorch.Error, match=f"other users can write to {tmp_path}/open"):
         make(tmp_path / "open")(X)
 
 
@@ -168,7 +168,7 @@ def test_the_command_line_looks_into_files(tmp_path, capsys):
     assert torch.equal(held["weight"], wrapped.model.weight)
 
 
-# Before it compiles, while it does and others wait for it, and as it writes what it has compiled.
+# Before it compiles; while it compiles and others wait for it; while it writes the result.
 KILLS = ["compile:2:SIGKILL", "compile:1:lower:SIGKILL", "save:1:SIGKILL", "save:4:SIGKILL"]
 
 

@@ -1,5 +1,6 @@
-"""Executables in files: what is loaded goes on as what was saved, to the bit, in other processes
-and on any number of threads."""
+"""An executable loaded from a file continues bit-identically, in other processes and on any number
+of threads.
+"""
 
 import os
 import sys
@@ -26,7 +27,7 @@ def in_process(*arguments, **environment):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a file of every case after two steps; what two more steps give."""
+    """A folder with a file of every case after two steps, and the results of two more steps."""
     folder = tmp_path_factory.mktemp("exports")
     expected = {}
     for name in exported_models.CASES:
@@ -159,7 +160,7 @@ def test_a_loaded_model_is_connected_again(tmp_path):
 
 def test_the_executable_alone_needs_the_model(tmp_path):
     class Local(Model):
-        """Of a function: it cannot be pickled."""
+        """Returns a hook, a function that cannot be pickled."""
 
     model = Local().eval()
     wrapper = poptorch.inferenceModel(model, options())
@@ -175,7 +176,7 @@ def test_the_executable_alone_needs_the_model(tmp_path):
         f"call poptorch_model.loadExecutable({str(tmp_path / 'f')!r})."
     )
     again = poptorch.inferenceModel(Local().eval(), options())
-    again.rng_state = [5, 7]  # as a checkpoint does that is loaded before
+    again.rng_state = [5, 7]  # as a loaded checkpoint does before
     again.loadExecutable(tmp_path / "f")
     assert again.rng_state == [5, 7]
     torch.testing.assert_close(again(X), again.model(X))
@@ -289,9 +290,10 @@ def add_in_place(x):
     return x * 2
 
 
-# The guide's listings 4.27 to 4.35, each on a machine of its own: a process.
+# The guide's listings 4.27 to 4.35, each on a separate machine: a process.
 MODEL = """
 import sys
+import types
 import torch
 import poptorch
 

@@ -1,5 +1,6 @@
-"""Two files, the program's text and the values of its state, are enough to run: without the model,
-without torch, in another process."""
+"""A program's text and the values of its state, as two files, run in another process without model
+and torch.
+"""
 
 import subprocess
 import sys

@@ -1,21 +1,39 @@
-"""Files that are there whole or not at all: kills and faults at every call of the writer."""
+"""A file that Python writes is complete or absent after kills and errors, and with several writers.
 
-import errno
-import fcntl
+tests/unit/whole_file_test.cpp lets every call of the writer fail.
+"""
+
 import os
+import re
+import resource
 import signal
 
 import poptorch
 import pytest
+from poptorch.testing import inject_fault
 from poptorch_core.whole_files import write_whole
 
 OLD, NEW = b"old " * 1000, b"new " * 300000  # more than the stream's buffer
-CALLS = ("open", "write", "fsync", "replace")
+# write_new() calls the core with six buffers; then the file is synced, renamed, and the folder
+# synced: each is preceded by a point where faults strike.
+POINTS = 9
 
 
 def write_new(stream):
     for start in range(0, len(NEW), 100000):
         stream.write(NEW[start : start + 100000])
+
+
+def in_child(work):
+    """Returns the exit code of a child that does `work`: 1 after an exception."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.fixture
@@ -25,99 +43,36 @@ def file(tmp_path):
     return path
 
 
-def instead(monkeypatch, name, number, do):
-    """The call of that number of os.<name> is `do`; gives the list of calls that were made."""
-    plain, calls = getattr(os, name), []
-
-    def call(*arguments, **keywords):
-        calls.append(name)
-        if len(calls) == number:
-            return do(plain, *arguments, **keywords)
-        return plain(*arguments, **keywords)
-
-    monkeypatch.setattr(os, name, call)
-    return calls
-
-
-def raising(code):
-    def fail(plain, *arguments, **keywords):
-        raise OSError(code, os.strerror(code))
-
-    return fail
-
-
-def counts():
-    """How often one writing makes each call: what the tests below go through."""
-    return {"open": 2, "write": 6, "fsync": 2, "replace": 1}
-
-
-def test_the_calls_are_those(file, monkeypatch):
-    made = {name: instead(monkeypatch, name, 0, None) for name in CALLS}
+def test_a_file_is_its_owners_alone(file):
     write_whole(file, write_new)
-    assert {name: len(calls) for name, calls in made.items()} == counts()
     assert file.read_bytes() == NEW and file.stat().st_mode & 0o777 == 0o600
-
-
-POINTS = [(name, number) for name, most in counts().items() for number in range(1, most + 1)]
-
-
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize(("name", "number"), POINTS)
-def test_an_error_at_any_call_leaves_the_old_file(file, monkeypatch, name, number, code):
-    with monkeypatch.context() as patch:
-        instead(patch, name, number, raising(code))
-        with pytest.raises(poptorch.Error, match=f"a.pt' cannot be written: {os.strerror(code)}. "):
-            write_whole(file, write_new)
-    # Only when the new name could not be brought to the disk is it the new one.
-    assert file.read_bytes() == (NEW if (name, number) == ("fsync", 2) else OLD)
     assert os.listdir(file.parent) == ["a.pt"]
 
 
-def test_a_file_system_whose_folders_cannot_be_brought_to_the_disk(file, monkeypatch):
-    instead(monkeypatch, "fsync", 2, raising(errno.EINVAL))
-    write_whole(file, write_new)
-    assert file.read_bytes() == NEW
-
-
-@pytest.mark.parametrize("number", range(1, counts()["write"] + 1))
-@pytest.mark.parametrize("share", [0.5, 0])
-def test_short_writes_go_on_or_are_an_error(file, monkeypatch, number, share):
-    def write_less(plain, descriptor, data):
-        return plain(descriptor, data[: int(len(data) * share)])
-
-    with monkeypatch.context() as patch:
-        instead(patch, "write", number, write_less)
-        if share:
-            write_whole(file, write_new)
-        else:
-            with pytest.raises(poptorch.Error, match="cannot be written: Input/output error"):
-                write_whole(file, write_new)
-    assert file.read_bytes() == (NEW if share else OLD)
-    assert os.listdir(file.parent) == ["a.pt"]
-
-
-@pytest.mark.shared
 @pytest.mark.signals
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(("name", "number"), POINTS)
-def test_a_kill_at_any_call_leaves_one_whole_file(file, monkeypatch, name, number, after):
-    def kill(plain, *arguments, **keywords):
-        if after:
-            plain(*arguments, **keywords)
-        os.kill(os.getpid(), signal.SIGKILL)
+@pytest.mark.parametrize("number", range(1, POINTS + 2))
+def test_a_kill_at_any_point_leaves_one_whole_file(file, number):
+    def work():
+        inject_fault("save", "SIGKILL", nth=number)
+        write_whole(file, write_new)
 
-    child = os.fork()
-    if child == 0:
-        try:
-            instead(monkeypatch, name, number, kill)
-            write_whole(file, write_new)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    assert file.read_bytes() in (OLD, NEW)
+    assert in_child(work) == (-signal.SIGKILL if number <= POINTS else 0)
+    assert file.read_bytes() == (OLD if number < POINTS else NEW)
     assert len(os.listdir(file.parent)) <= 2
     write_whole(file.with_name("b.pt"), lambda stream: stream.write(b"b"))
     assert sorted(os.listdir(file.parent)) == ["a.pt", "b.pt"]
+
+
+def test_an_error_of_the_disk_leaves_the_old_file(file):
+    def work():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(NEW) // 2, resource.RLIM_INFINITY))
+        with pytest.raises(poptorch.Error, match=r"\[checkpoint\] cannot write .*: File too large"):
+            write_whole(file, write_new, "checkpoint")
+        assert os.listdir(file.parent) == ["a.pt"]
+
+    assert in_child(work) == 0
+    assert file.read_bytes() == OLD and os.listdir(file.parent) == ["a.pt"]
 
 
 def test_an_exception_of_the_writer_leaves_the_old_file(file):
@@ -140,29 +95,17 @@ def test_two_writers_do_not_disturb_each_other(file):
     assert sorted(os.listdir(file.parent)) == ["a.pt", "b.pt"]
 
 
-def test_a_temporary_that_another_takes_for_abandoned_is_not_used(file, monkeypatch):
-    """It looks between a writer's opening and locking of the file, and removes it."""
-    plain, names = fcntl.flock, []
-
-    def removed_first(descriptor, operation):
-        if not names:
-            names.extend(n for n in os.listdir(file.parent) if n.endswith(".tmp"))
-            os.unlink(file.with_name(names[0]))
-        return plain(descriptor, operation)
-
-    monkeypatch.setattr(fcntl, "flock", removed_first)
+def test_what_no_writer_has_left_stays(file):
+    folder, link, pipe, other = (
+        *(f".poptorch-unfinished-{kind}" for kind in ("folder", "link", "pipe")),
+        "other",
+    )
+    file.with_name(folder).mkdir()
+    file.with_name(link).symlink_to(file)
+    os.mkfifo(file.with_name(pipe))
+    file.with_name(other).touch()
     write_whole(file, write_new)
-    assert len(names) == 1
-    assert file.read_bytes() == NEW and os.listdir(file.parent) == ["a.pt"]
-
-
-def test_what_is_no_abandoned_temporary_stays(file):
-    names = [".poptorch-folder.tmp", ".poptorch-link.tmp", "other.tmp"]
-    file.with_name(names[0]).mkdir()
-    file.with_name(names[1]).symlink_to(file)
-    file.with_name(names[2]).touch()
-    write_whole(file, write_new)
-    assert sorted(os.listdir(file.parent)) == sorted([*names, "a.pt"])
+    assert sorted(os.listdir(file.parent)) == sorted([folder, link, pipe, other, "a.pt"])
 
 
 def test_a_link_is_replaced_and_not_followed(file):
@@ -173,24 +116,16 @@ def test_a_link_is_replaced_and_not_followed(file):
 
 
 @pytest.mark.parametrize(
-    ("path", "text"),
+    ("path", "problem"),
     [
-        ("none/a.pt", "No such file or directory. Make the folder first"),
-        (".", "Is a directory. Name a file, not a folder"),
-        ("a.pt/b.pt", "Not a directory. Choose a path whose folders are folders"),
-        ("x" * 300, "File name too long. Choose a shorter name"),
+        ("none/a.pt", "No such file or directory"),
+        (".", "Is a directory"),
+        ("a.pt/b.pt", "Not a directory"),
+        ("x" * 300, "File name too long. Choose a shorter name."),
     ],
 )
-def test_places_that_cannot_be_written(file, path, text):
-    with pytest.raises(poptorch.Error, match=text):
-        write_whole(file.parent / path, write_new)
+def test_places_that_cannot_be_written(file, path, problem):
+    place = file.parent / path
+    with pytest.raises(poptorch.Error, match=re.escape(f"cannot write '{place}': {problem}")):
+        write_whole(place, write_new)
     assert os.listdir(file.parent) == ["a.pt"] and file.read_bytes() == OLD
-
-
-def test_a_file_system_without_locks(file, monkeypatch):
-    def refuse(descriptor, operation):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
-    write_whole(file, write_new)
-    assert file.read_bytes() == NEW and os.listdir(file.parent) == ["a.pt"]

@@ -1,4 +1,6 @@
-"""poptorch.ctc_beam_search_decoder against all alignments there are, and a search by hand."""
+"""poptorch.ctc_beam_search_decoder agrees with an enumeration of all alignments and a search in
+Python.
+"""
 
 import itertools
 import math
@@ -9,12 +11,12 @@ import torch
 
 
 def collapsed(alignment, blank):
-    """The path of an alignment: without repetitions, then without blanks."""
+    """Returns the path of an alignment: removes repetitions, then blanks."""
     return tuple(c for c, _ in itertools.groupby(alignment) if c != blank)
 
 
 def every_path(log_probs, blank):
-    """All paths of one sequence [time, classes] with their log probabilities, best first."""
+    """Returns all paths of one sequence [time, classes] with log probabilities, best first."""
     time, classes = log_probs.shape
     found = {}
     for alignment in itertools.product(range(classes), repeat=time):
@@ -25,8 +27,8 @@ def every_path(log_probs, blank):
 
 
 def searched(log_probs, blank, width):
-    """Prefix beam search of one sequence, with probabilities in dictionaries."""
-    beam = {(): (1.0, 0.0)}  # of alignments that end in a blank, and others
+    """Prefix beam search for one sequence, with probabilities in dictionaries."""
+    beam = {(): (1.0, 0.0)}  # of alignments that end in a blank, and of others
     for scores in log_probs.double().exp().tolist():
         grown = {}
         for path, (blanks, others) in beam.items():
@@ -47,7 +49,7 @@ def searched(log_probs, blank, width):
 
 
 def check(found, expected, blank, tolerance=1e-5):
-    """found: the three results; expected: for each sequence a list of (score, path)."""
+    """found: the three results; expected: a list of (score, path) for each sequence."""
     scores, lengths, paths = found
     assert lengths.dtype == paths.dtype == torch.int32
     for b, ranked in enumerate(expected):
@@ -69,7 +71,8 @@ def model(**keywords):
     )
 
 
-# Batches lie along the second dimension: worlds that deal out micro-batches would cut time.
+# The batch is the second dimension: placement configurations that divide micro-batches would divide
+# time.
 @pytest.mark.parametrize("blank", [0, 2])
 def test_a_wide_beam_finds_the_best_of_all_paths(blank):
     x, lengths = inputs(5, 3, 3), torch.tensor([5, 3, 4])
@@ -115,7 +118,7 @@ def test_halves_and_other_integers():
 
 
 def test_behind_a_network():
-    """What the search takes is computed, and what it gives is computed with."""
+    """The inputs of the search are computed, and its results are used."""
     layer = torch.nn.Linear(4, 5)
 
     def forward(x, lengths):

@@ -1,4 +1,6 @@
-"""poptorch.CPU: functions and modules that run on the host in the middle of an inference model."""
+"""Tests poptorch.CPU: functions and modules that run on the host in the middle of an inference
+model.
+"""
 
 import poptorch
 import pytest
@@ -8,7 +10,7 @@ X = torch.tensor([[1.0, -2.0]])
 
 
 class Between(torch.nn.Module):
-    """A layer on the device, one on the host, one on the device."""
+    """One layer on the device, one on the host, one on the device."""
 
     def __init__(self):
         super().__init__()
@@ -108,12 +110,12 @@ def test_not_in_training():
 
 
 def test_what_is_no_function_is_refused():
-    with pytest.raises(ValueError, match="expected something to call but got 3"):
+    with pytest.raises(ValueError, match="expected a callable but got 3"):
         poptorch.CPU(3, "three")
 
 
 def test_each_micro_batch_of_each_replica(world):
-    """In a pipeline, on the values that are there: once each."""
+    """In a pipeline, the function gets the actual values, once each."""
     if world is not None:
         pytest.skip("it places its model itself")
     seen = []
@@ -181,7 +183,7 @@ def test_methods_and_hidden_modules_stay_on_the_host():
     torch.testing.assert_close(more, network.hidden[0](X) + 1)
     assert torch.equal(whole, network.hidden[0](X).int())
     assert not model.state_dict()
-    with torch.no_grad():  # nothing of it is the program's: what it holds now counts
+    with torch.no_grad():  # the program has no copy of it: its current contents count
         network.hidden[0].weight.zero_()
     torch.testing.assert_close(model(X)[0], (network.hidden[0].bias + 1).expand(1, 2))
 

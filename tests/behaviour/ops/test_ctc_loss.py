@@ -1,4 +1,4 @@
-"""Losses that one generic op computes: ctc_loss and its like train as in eager mode."""
+"""ctc_loss and other losses that are one generic op train as in eager mode."""
 
 import copy
 
@@ -36,7 +36,7 @@ class Margin(nn.Module):
 
 
 def compare(model, *inputs):
-    """Two steps against eager torch: losses and weights."""
+    """Runs two steps and compares losses and weights with eager torch."""
     eager = copy.deepcopy(model)
     wrapped = poptorch.trainingModel(
         model, optimizer=poptorch.optim.SGD(model.parameters(), lr=0.1)
@@ -113,7 +113,7 @@ def test_one_sequence_without_a_batch():
 
 
 def test_halves_are_summed_in_float32():
-    """Torch's kernel takes no halves; what has its gradient in halves is trained all the same."""
+    """A loss trains in float16 although torch's kernel does not accept it."""
     torch.manual_seed(3)
     x = torch.randn(6, 2, 4)
     model = Recogniser(LENGTHS["lists"]).half()

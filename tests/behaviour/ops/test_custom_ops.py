@@ -1,5 +1,8 @@
-"""poptorch.custom_op: values and gradients of libraries' ops wherever a model runs. The ops are
-those of examples/custom_ops and tests/custom_ops; what is refused is in tests/errors."""
+"""Tests values and gradients of poptorch.custom_op with libraries' ops, in every way that a model
+runs.
+
+The ops are those of examples/custom_ops and tests/custom_ops; tests/errors has the refusals.
+"""
 
 import ctypes
 import re
@@ -29,7 +32,7 @@ def trial(name, x, outputs=1, **attributes):
 
 
 class Network(torch.nn.Module):
-    """With custom ops, or with torch's in their place."""
+    """Computes with custom ops, or with torch's ops instead."""
 
     def __init__(self, custom):
         super().__init__()
@@ -85,7 +88,7 @@ def test_training():
 
 
 class Placed(Network):
-    """The halves on two IPUs."""
+    """Computes its two parts on two IPUs."""
 
     def __init__(self, custom):
         super().__init__(custom)
@@ -221,7 +224,7 @@ def test_the_machine_s_account_has_what_the_op_says_that_it_costs():
 
     one = cycles(leaky, "custom")  # an operation for each element, by default
     assert one > cycles(lambda x: leaky(x[:1]), "custom")
-    assert cycles(lambda x: cube(x, x)[0], "custom") > one  # which says that it needs three
+    assert cycles(lambda x: cube(x, x)[0], "custom") > one  # it says that it needs three
 
 
 X = torch.ones(2)

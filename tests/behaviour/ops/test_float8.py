@@ -1,4 +1,4 @@
-"""torch.float8_e4m3fn and float8_e5m2: casts that round as torch's, and tensors that hold them."""
+"""torch.float8_e4m3fn and float8_e5m2: casts round as torch's do, and tensors can hold them."""
 
 import poptorch
 import pytest
@@ -16,7 +16,8 @@ def codes(tensor):
 
 
 def around(dtype):
-    """Every number of the type, what lies half-way to the next, a little beside it, and corners."""
+    """Returns every number of the type, the midpoints between them, their neighbours, and corner
+    cases."""
     values = EVERY.view(dtype).float()
     values = values[values.isfinite()].unique()
     middle = (values[1:] + values[:-1]) / 2
@@ -53,7 +54,7 @@ def test_they_are_moved_like_others(dtype):
 
 
 class Stored(nn.Module):
-    """A weight that is kept in 8 bits, and activations that go through them."""
+    """A weight that is kept in 8 bits, and activations that pass through 8 bits."""
 
     def __init__(self, dtype):
         super().__init__()

@@ -1,4 +1,4 @@
-"""poptorch.MultiConv: values as without it, one op in the listing and in the account."""
+"""poptorch.MultiConv changes no values, and is one op in the listing and in the report."""
 
 import json
 
@@ -11,7 +11,7 @@ PLAN = poptorch.MultiConvPlanType
 
 
 class Branches(nn.Module):
-    """Three convolutions of one input, whose results meet."""
+    """Three convolutions of one input, whose results are combined."""
 
     def __init__(self, scope=None):
         super().__init__()
@@ -93,9 +93,9 @@ def test_the_listing_shows_one_op():
     model = trained(Branches(SCOPES["serial"]()))
     model.compile(X)
     ops, multi = listed(model)
-    assert set(multi) == {"MultiConv", "MultiConvWeightsGrad"}  # nothing needs the input's
+    assert set(multi) == {"MultiConv", "MultiConvWeightsGrad"}  # nothing needs the input's gradient
     assert [op["type"] for op in ops].count("MultiConv") == 1
-    assert [op["type"] for op in ops].count("Conv") == 1  # the last, outside of the scope
+    assert [op["type"] for op in ops].count("Conv") == 1  # the last one, outside the scope
     op = multi["MultiConv"]
     assert len(op["outputs"]) == 3 and len(op["inputs"]) == 9
     assert op["attributes"] == {
@@ -157,7 +157,7 @@ def test_the_account_has_one_op_and_one_launch(world):
         pytest.skip("counts are those of one run on one IPU")
     counts, cycles = account(None)
     assert counts == {"conv": 4}
-    launch = 150  # cycles, of the machine's model
+    launch = 150  # cycles, of the cost model
     alone, serial = cycles["conv"], poptorch.MultiConv().planType(PLAN.Serial)
     counts, cycles = account(serial)
     assert counts == {"conv": 1, "multi_conv": 1} and sum(cycles.values()) == alone

@@ -1,4 +1,4 @@
-"""poptorch.fps and poptorch.nearest against loops over the definition."""
+"""poptorch.fps and poptorch.nearest agree with loops over their definition."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 
 
 def sampled(x, ptr, counts, starts):
-    """Farthest point sampling with whole tables of distances."""
+    """Farthest point sampling with complete tables of distances."""
     chosen = []
     for begin, end, count, start in zip(ptr[:-1], ptr[1:], counts, starts, strict=True):
         table = torch.cdist(x[begin:end].double(), x[begin:end].double())
@@ -38,13 +38,13 @@ def test_equal_points_are_chosen_in_order():
 
 
 def test_counts_are_those_of_float32():
-    """As torch_cluster has it: 0.07 * 100 is 7 there, and more in float64."""
+    """Counts as torch_cluster does: 0.07 * 100 is 7 in float32, and more in float64."""
     assert math.ceil(0.07 * 100) == 8
     assert len(poptorch.fps(torch.randn(100, 2), [0, 100], 0.07)) == 7
 
 
 def test_a_random_start(world):
-    """Any point of a group may be first, another at another run; the rest follows from it."""
+    """Each run may choose any first point of a group; the rest follows from it."""
     x, ptr = torch.randn(12, 2), [0, 5, 12]
     options = poptorch.Options().randomSeed(3)
     model = poptorch.inferenceModel(lambda x: poptorch.fps(x, ptr, 0.4, True), options)
@@ -86,7 +86,7 @@ def test_nearest_points_of_the_same_batch(kind):
     expected = neighbours(x, y, BATCH_X, BATCH_Y)
 
     class Model(torch.nn.Module):
-        """Tensors come as inputs, others with the model."""
+        """Takes tensors as inputs, other values from the model."""
 
         def forward(self, x, y, *tensors):
             rest = iter(tensors)

@@ -1,4 +1,6 @@
-"""poptorch.ipu_print_tensor: what is printed, in which form, how often and with which gradients."""
+"""Tests poptorch.ipu_print_tensor: what it prints, in which format, how often and with which
+gradients.
+"""
 
 import re
 
@@ -10,12 +12,12 @@ X = torch.tensor([[1.25, -2.5], [3.75, 0.5]])
 
 
 def under(title, text):
-    """What was printed under a title, in order: each without the title."""
+    """Returns the texts printed under a title, in order, without the title."""
     return re.findall(rf"^{title}: ((?:.*\n)(?:[ )}}\]>].*\n)*)", text, re.M)
 
 
 def show(capfd, x, **keywords):
-    """How a tensor is printed, in every round of a model that gives it back."""
+    """Returns the text of a tensor, printed in every round of a model that returns it."""
     model = poptorch.inferenceModel(lambda x: poptorch.ipu_print_tensor(x, "t", **keywords))
     torch.testing.assert_close(model(x), x, rtol=0, atol=0, equal_nan=True)
     (text,) = set(under("t", capfd.readouterr().err))
@@ -112,7 +114,7 @@ def test_arguments_by_position(capfd):
 
 
 class Layers(torch.nn.Module):
-    """Prints between two layers; blocks put these on two IPUs where asked."""
+    """Prints between two layers; blocks put them on two IPUs if requested."""
 
     def __init__(self, blocks=False, **keywords):
         super().__init__()
@@ -135,7 +137,7 @@ def numbers(texts):
 
 
 def eager(network, x):
-    """What the middle of the network is for each micro-batch, and its gradient."""
+    """Returns the middle value of the network for each micro-batch, and its gradient."""
     values, gradients = [], []
     for part in x:
         y = network.first(part).detach().requires_grad_()
@@ -166,7 +168,7 @@ def test_gradients_on_request_alone(capfd):
 
 @pytest.mark.parametrize("recomputes", [False, True])
 def test_each_micro_batch_of_each_replica(capfd, recomputes):
-    """In a pipeline: once each, however often its stage computes again."""
+    """In a pipeline each value is printed once, although a stage recomputes."""
     options = poptorch.Options().replicationFactor(2).deviceIterations(2)
     options.Training.gradientAccumulation(3)
     options.setExecutionStrategy(poptorch.PipelinedExecution("first", "last"))
@@ -206,7 +208,7 @@ def test_what_nobody_uses_is_printed(capfd):
 
 
 def test_what_is_known_stays_known(capfd):
-    """The length of a range, printed by the device and read while the model is compiled."""
+    """The device prints the length of a range, which is also read while the model is compiled."""
 
     def forward(x):
         ends = poptorch.ipu_print_tensor(torch.arange(3, device=x.device), "ends", digits=0)

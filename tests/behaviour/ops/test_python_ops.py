@@ -1,4 +1,6 @@
-"""poptorch.op: functions of Python as ops of a model, with their gradients, wherever it runs."""
+"""Tests poptorch.op: Python functions as ops of a model, with their gradients, wherever the model
+runs.
+"""
 
 import copy
 import signal
@@ -35,7 +37,7 @@ def sine(x):
 
 
 class Network(torch.nn.Module):
-    """With ops of Python, or with torch's in their place."""
+    """Computes with Python ops, or with torch's ops instead."""
 
     def __init__(self, own):
         super().__init__()
@@ -219,7 +221,7 @@ def test_threads_do_not_wait_for_each_other_for_ever():
     assert not failed
 
 
-# What is refused.
+# Refused results.
 
 
 def error_of(forward, x=X):
@@ -253,7 +255,7 @@ def test_what_it_raises_on_zeros_is_told_at_compilation():
         return torch.linalg.inv(x)
 
     error = error_of(lambda x: inverse(x), torch.eye(2))
-    assert "inverse cannot tell the types of its results for f32[2,2]: " in str(error)
+    assert "inverse failed to determine the types of its results for f32[2,2]: " in str(error)
     assert error.__cause__ is not None
 
 
@@ -280,7 +282,7 @@ def test_a_function_may_not_run_a_model():
     inner(X)
     nested = poptorch.op(lambda x: inner(x), shape=lambda x: x)
     text = str(error_of(lambda x: nested(x)))
-    assert "a custom op, which a model runs, uses a compiled model." in text
+    assert "a custom op that a model runs uses a compiled model." in text
 
 
 def test_results_of_other_shapes_than_on_zeros_are_refused():
@@ -289,15 +291,15 @@ def test_results_of_other_shapes_than_on_zeros_are_refused():
         return x[x > 0] if x.any() else x
 
     text = str(error_of(lambda x: chosen(x)))
-    assert "chosen gave f32[2], but for these inputs it should give f32[3]." in text
+    assert "chosen returned f32[2], but for these inputs it should return f32[3]." in text
 
 
 @pytest.mark.parametrize(
     ("forward", "text"),
     [
-        (lambda x: poptorch.op(lambda x: None)(x), "what the function takes or gives is None"),
+        (lambda x: poptorch.op(lambda x: None)(x), "an argument or result of the function is None"),
         (lambda x: poptorch.op(lambda x: x, shape=lambda x: x[0])(x), "must return (shape, dtype)"),
-        (lambda x: sine(x.to(torch.complex64)), "is of torch.complex64: ops have real tensors."),
+        (lambda x: sine(x.to(torch.complex64)), "is of torch.complex64. Use real tensors."),
     ],
 )
 def test_what_is_no_tensor_is_refused(forward, text):
@@ -324,8 +326,8 @@ class Trained(torch.nn.Module):
     ("gradient", "text"),
     [
         (None, "has no gradient op, but a parameter's gradient passes through it."),
-        (lambda x, y, dy: dy[:2], "gives [2] for input 0, which is [3]."),
-        (lambda x, y, dy: (dy, dy), "gives 2 tensors for 1 inputs, of which 1 are floating."),
+        (lambda x, y, dy: dy[:2], "returns [2] for input 0, which is [3]."),
+        (lambda x, y, dy: (dy, dy), "returns 2 tensors for 1 inputs, of which 1 are floating."),
     ],
 )
 def test_gradients_are_checked(gradient, text):
@@ -369,5 +371,5 @@ def test_a_saved_program_does_not_hold_the_function():
 def test_a_gradient_comes_before_the_first_call():
     late = poptorch.op(lambda x: x)
     late(X)
-    with pytest.raises(poptorch.Error, match="is in use. Give its gradient before its first call."):
+    with pytest.raises(poptorch.Error, match="is in use. Set its gradient before its first call."):
         late.gradient(lambda x, y, dy: dy)

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: simulated integers, observers as state, and what is refused."""
+"""Tests quantisation-aware training: simulated integers, observers as state, and refusals."""
 
 import poptorch
 import pytest
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Behind(nn.Module):
-    """A linear layer, then what is tested."""
+    """A linear layer, then the tested function."""
 
     def __init__(self, made):
         super().__init__()
@@ -27,7 +27,7 @@ class Behind(nn.Module):
 
 
 def seen_once(model, x):
-    """Observers by channel get the sizes of their statistics from a batch on the host."""
+    """Observers per channel get the sizes of their statistics from a batch on the host."""
     with torch.no_grad():
         model(x)
     return model

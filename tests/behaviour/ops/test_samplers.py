@@ -1,4 +1,4 @@
-"""Random numbers of torch's distributions: what they follow, and by what they are repeated."""
+"""Random numbers of torch's distributions follow the distribution and can be reproduced."""
 
 import poptorch
 import pytest
@@ -134,7 +134,7 @@ def test_replicas_draw_numbers_of_their_own():
 
 
 class Drawn(nn.Module):
-    """The sum of numbers of a gamma distribution with trained shapes, and the numbers."""
+    """Returns the sum of samples of a gamma distribution with trained shapes, and the samples."""
 
     def __init__(self, kind):
         super().__init__()

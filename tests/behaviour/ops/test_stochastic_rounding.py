@@ -1,4 +1,4 @@
-"""float16 rounded at random: unbiased, reproducible, and off by default."""
+"""Stochastic rounding to float16 is unbiased, reproducible, and off by default."""
 
 import copy
 import os
@@ -20,7 +20,8 @@ def options(on=True, seed=7, replicas=1):
 
 
 def neighbours(value):
-    """The float16 numbers around a float32 value, and how far it is from the lower to the upper."""
+    """Returns the float16 numbers around a float32 value, and its position between them from 0 to
+    1."""
     nearest = torch.tensor(value).half()
     toward = float("inf") if nearest.item() < value else -float("inf")
     other = torch.nextafter(nearest, torch.tensor(toward).half())
@@ -62,7 +63,7 @@ def test_every_op_rounds_at_random_to_a_neighbour(function):
     draws = torch.stack([model(x).double() for _ in range(60)])
     spacing = torch.nextafter(exact.half(), torch.tensor(float("inf")).half()).double()
     spacing = (spacing - exact.half().double()).abs()
-    # Each draw is one of the two neighbours; f32 arithmetic adds a little.
+    # Each draw is one of the two neighbours; float32 arithmetic adds a little.
     assert ((draws - exact).abs() <= spacing * 1.05 + 1e-6).all()
     assert (draws.std(0) > 0).float().mean() > 0.5
     nearest = (exact.half().double() - exact).abs().mean()
@@ -90,7 +91,7 @@ OPTIMISERS = {
 
 
 class Weights(torch.nn.Module):
-    """Weights of one, half precision, whose gradients are one."""
+    """float16 weights of one, whose gradients are one."""
 
     def __init__(self):
         super().__init__()

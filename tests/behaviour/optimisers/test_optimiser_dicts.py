@@ -1,4 +1,6 @@
-"""What `ipu_param` and `ipu_state` of a state_dict say, and when they are fetched."""
+"""Tests the entries `ipu_param` and `ipu_state` of an optimiser's state_dict, and when they are
+fetched.
+"""
 
 import poptorch
 import torch

@@ -1,4 +1,4 @@
-"""What optimisers scale: losses, velocities, gradients whose norm is too large."""
+"""Tests the scaling of losses and velocities, and the clipping of gradients by their norm."""
 
 import copy
 import math
@@ -29,7 +29,7 @@ def test_the_combined_buffer_holds_scaled_velocities(scale, more, steps):
     reference = torch.optim.SGD(eager.parameters(), foreach=False, **arguments)
     wrapped = poptorch.trainingModel(model, optimizer=optimiser)
     for step in range(steps):
-        if step == steps // 2:  # what the buffers hold follows
+        if step == steps // 2:  # the contents of the buffers follow
             optimiser.param_groups[0]["velocity_scaling"] = scale * 4
             wrapped.setOptimizer(optimiser)
         given = gradients()
@@ -45,7 +45,7 @@ def test_the_combined_buffer_holds_scaled_velocities(scale, more, steps):
 
 
 class Scaled(torch.nn.Module):
-    """Of a model of half weights: gradients of `size`, summed over the batch."""
+    """A model with float16 weights, whose gradients are of size `size`, summed over the batch."""
 
     def __init__(self, model, size):
         super().__init__()
@@ -80,7 +80,7 @@ def test_scaled_velocities_do_not_vanish_in_float16(scale, kept):
 @pytest.mark.parametrize("scale", [2.0**15, 2.0**17])
 @pytest.mark.parametrize("accumulated", [torch.float16, torch.float32])
 def test_scaled_gradients_are_divided_in_float32(accumulated, scale, variable):
-    """float16 has neither gradients of 1e-9 nor scales from 2^16 on, but their products."""
+    """float16 cannot hold gradients of 1e-9 or scales from 2^16 on, but their products."""
     model = Fed()
     for weight in model.weights:
         torch.nn.init.zeros_(weight)
@@ -104,7 +104,7 @@ def test_scaled_gradients_are_divided_in_float32(accumulated, scale, variable):
 
 
 def test_velocities_are_scaled_in_float32():
-    """float16 has neither the scale nor the scaled gradients; the buffer has."""
+    """float16 can hold neither the scale nor the scaled gradients; the buffer can."""
     model = Fed().half()
     start = copy.deepcopy(model)
     optimiser = poptorch.optim.SGD(
@@ -123,7 +123,7 @@ def test_velocities_are_scaled_in_float32():
 
 
 def test_half_gradients_are_clipped_in_float32():
-    """The limit's share of a large norm is one that float16 has not."""
+    """limit / norm is too small for float16."""
     model = Fed().half()
     for weight in model.weights:
         torch.nn.init.zeros_(weight)
@@ -171,7 +171,7 @@ def test_a_norm_that_is_no_number_is_an_error():
 
 
 class WithHalf(Fed):
-    """With a float16 weight, whose gradient loss scaling follows. It is in the first layer."""
+    """Has a float16 weight in the first layer; loss scaling follows its gradient."""
 
     def __init__(self):
         super().__init__()
@@ -209,7 +209,8 @@ def test_automatic_loss_scaling_follows_the_gradients_and_changes_no_update(worl
     factors = {b / a for a, b in zip(scales, scales[1:], strict=False)}
     assert factors == {0.5, 1.0, 2.0}
     assert scales[:2] == [2.0, 4.0]  # loss_scaling, and twice that after small gradients
-    # The scaled gradients that count are sums over micro-batches and replicas, which worlds have.
+    # The gradients that count are sums over micro-batches and replicas, which placement
+    # configurations add.
     assert scales[15] == 4 * scales[-1] and (world or scales[15] == 1024.0)
     for ours, theirs in zip(model.weights, eager.weights, strict=True):
         assert relative(ours.detach(), theirs.detach()) < 1e-5
@@ -231,7 +232,7 @@ def test_automatic_loss_scaling_follows_float16_gradients_alone():
         rest = [torch.full(shape, of_rest) for shape in SHAPES]
         wrapped(torch.tensor([of_half]).half(), *rest)
         scales.append(wrapped.getAnchoredTensor("scale").item())
-        assert scales[-1] == 2 * factor  # that the step has used
+        assert scales[-1] == 2 * factor  # the step has used it
     assert scales == [2.0, 4.0, 8.0, 4.0, 8.0, 4.0]
     assert torch.isfinite(wrapped.model.layers[0].weight).all()
 
@@ -244,7 +245,7 @@ def test_automatic_loss_scaling_without_float16_gradients():
 
 
 class TwoBlocks(torch.nn.Module):
-    """A layer on each of two IPUs."""
+    """One layer on each of two IPUs."""
 
     def __init__(self):
         super().__init__()

@@ -1,7 +1,7 @@
-"""Steps of every optimiser against torch's own on the CPU, fed the same gradients.
+"""Every optimiser steps as torch's on the CPU does when both get the same gradients.
 
-The cases are a table of our own and those of PyTorch's OptimizerInfo; weights and state tensors
-agree within 1e-6 of the largest value (of a weight: the largest at either end of the training).
+The cases are a local table and those of PyTorch's OptimizerInfo. Weights and state tensors agree
+within 1e-6 of the largest value (for a weight: the largest at either end of the training).
 """
 
 import copy
@@ -18,7 +18,7 @@ from poptorch._impl.optimisers.device_state import Record
 sys.modules.setdefault("expecttest", unittest)
 from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
 
-# Name in our ipu_state → name in torch's state, by optimiser.
+# Name in ipu_state → name in torch's state, by optimiser.
 STATE = {
     "SGD": {"Accl___": "momentum_buffer"},
     "Adam": {"Accl1___": "exp_avg", "Accl2___": "exp_avg_sq"},
@@ -32,7 +32,7 @@ STATE = {
 
 
 def run(kind, arguments, steps, *, schedule=None, groups=None, namespace=poptorch.optim):
-    """Trains both; checks weights and state at the end."""
+    """Trains both, and compares weights and state at the end."""
     torch.manual_seed(11)
     model = Fed()
     eager = copy.deepcopy(model)
@@ -59,7 +59,7 @@ def run(kind, arguments, steps, *, schedule=None, groups=None, namespace=poptorc
         wrapped(*given)
     for name, expected in eager.state_dict().items():
         assert relative(model.state_dict()[name], expected, start[name]) < TOLERANCE, name
-    record = Record.of(optimiser)  # what state_dict() of a poptorch.optim optimiser shows
+    record = Record.of(optimiser)  # as state_dict() of a poptorch.optim optimiser shows it
     record.refresh()
     held = record.state
     compared = 0
@@ -123,7 +123,7 @@ def test_the_grid(kind, arguments, steps):
 
 
 def info_cases():
-    """The argument sets of PyTorch's own optimiser tests, but for what only CUDA has."""
+    """Yields the argument sets of PyTorch's own optimiser tests, except CUDA's."""
     for info in optim_db:
         kind = info.optim_cls.__name__
         if kind not in GRID:
@@ -144,7 +144,7 @@ def test_the_cases_of_pytorch(kind, arguments, namespace, steps):
     run(kind, arguments, steps, namespace=namespace)
 
 
-# By optimiser: arguments of all groups, and those that the second group has for itself.
+# Optimiser → arguments of all groups, and those of the second group alone.
 GROUPS = {
     "SGD": [
         ({}, {"lr": 3e-3}),

@@ -1,4 +1,6 @@
-"""Optimisers of torch.optim and poptorch.optim against eager, and their later changes."""
+"""Optimisers of torch.optim and poptorch.optim train as in eager mode, also after their attributes
+change.
+"""
 
 import copy
 
@@ -33,7 +35,7 @@ OPTIMISERS = {
 
 
 class Race:
-    """One model trained by eager torch and by ours on the same data."""
+    """Trains one model in eager torch and in PopTorch on the same data."""
 
     def __init__(self, make_eager, make_ours):
         torch.manual_seed(3)
@@ -74,7 +76,7 @@ def test_groups_and_a_scheduler(kind):
         groups = [
             {"params": model.first.parameters(), "lr": 0.05},
             {"params": [model.second.weight], "weight_decay": 0.1},
-        ]  # second.bias belongs to none and stays
+        ]  # second.bias is in no group and stays
         return getattr(torch.optim, kind)(groups, lr=0.02)
 
     race = Race(make, make)

@@ -1,4 +1,4 @@
-"""Optimiser state between device and host, and training that goes on bit by bit as before."""
+"""Optimiser state moves between device and host, and training resumes bit-identically."""
 
 import copy
 import io
@@ -10,7 +10,7 @@ import torch
 
 
 class Model(torch.nn.Module):
-    """Weights, batch statistics and dropout: everything that a checkpoint must hold."""
+    """Has weights, batch statistics and dropout: everything that a checkpoint must hold."""
 
     def __init__(self):
         super().__init__()
@@ -169,7 +169,7 @@ def test_state_survives_destroy_and_another_optimiser():
     again(*data[1])
     assert optimiser.state_dict()["ipu_state"]["Step___fc.weight"] == 2
 
-    # A new optimiser takes the device's state over; one with loaded state brings its own.
+    # A new optimiser takes the device's state; an optimiser with loaded state brings its own.
     fresh = poptorch.optim.Adam(model.parameters(), lr=0.02)
     again.setOptimizer(fresh)
     assert fresh.state_dict()["ipu_state"]["Step___fc.weight"] == 2
@@ -226,7 +226,7 @@ TORCH_KINDS = {
 
 
 class Plain(torch.nn.Module):
-    """Its steps are the same on host and device: no dropout."""
+    """Its steps are the same on host and device: it has no dropout."""
 
     def __init__(self):
         super().__init__()
@@ -366,7 +366,7 @@ def test_moments_that_torch_went_on_with_are_torchs():
     for drops in (False, True):
         again, resumed = half(torch.optim, "Adam")
         again.load_state_dict(weights)
-        given = copy.deepcopy(saved)  # torch steps on in the dictionary's own counters
+        given = copy.deepcopy(saved)  # torch updates the counters in the dictionary itself
         if drops:
             del given["state"]["ipu_moments"]
         resumed.load_state_dict(given)

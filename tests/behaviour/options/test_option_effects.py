@@ -1,4 +1,4 @@
-"""What options do at compilation and in runs, where that is told nowhere else."""
+"""Tests effects of options at compilation and in runs that no other file tests."""
 
 import poptorch
 import pytest
@@ -9,7 +9,7 @@ MODES = poptorch.OutputMode
 
 
 class Scale(torch.nn.Module):
-    """With a buffer, and a block on each of some IPUs."""
+    """A model with a buffer, and a block on each of several IPUs."""
 
     def __init__(self, ipus=1):
         super().__init__()
@@ -70,7 +70,7 @@ def test_the_captured_graph_is_exported(tmp_path, monkeypatch):
 
 
 class Counting(torch.nn.Module):
-    """Writes its buffer in the body of a loop or a branch, which may be in another one."""
+    """Writes its buffer in the body of a loop or a branch, which may be nested."""
 
     def __init__(self, run, depth):
         super().__init__()

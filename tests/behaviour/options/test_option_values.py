@@ -1,4 +1,4 @@
-"""poptorch.Options as programs look into it: names, types, methods of dictionaries, toDict()."""
+"""Tests poptorch.Options as programs inspect it: names, types, dictionary methods, toDict()."""
 
 import poptorch
 import pytest

@@ -1,4 +1,4 @@
-"""poptorch.Options: the table's rows, freezing, copies and checks."""
+"""Tests poptorch.Options: the table's rows, freezing, copies and checks."""
 
 import copy
 
@@ -161,7 +161,7 @@ def test_a_file_of_setter_calls(tmp_path):
         ("Training.wibble(1)", "there is no option Training.wibble"),
         ("deviceIteration(1)", "option deviceIteration. Did you mean deviceIterations?"),
         ("gradientAccumulation(1)", "Did you mean Training.gradientAccumulation?"),
-        ("opts.deviceIterations(1)", "Leave out what stands for the object"),
+        ("opts.deviceIterations(1)", "Leave out the name of the options object"),
         ("deviceIterations(open('x'))", "open is not an option object"),
         ("deviceIterations(1 + 1)", "is not a literal"),
         ("device_iterations = 3", "invalid syntax"),

@@ -1,4 +1,4 @@
-"""opts._Popart: what setters record there, what is taken from there, and what is refused."""
+"""Tests opts._Popart: the options that setters record there, those that take effect, refusals."""
 
 import copy
 import pickle
@@ -148,7 +148,7 @@ def test_session_options_of_hardware_are_recorded():
 
 
 def test_options_of_a_program_for_large_models():
-    """As public programs set them, with the numbers of PopART's enumerations."""
+    """Sets options as public programs do, with the numbers of PopART's enumerations."""
     options = poptorch.Options().autoRoundNumIPUs(True)
     options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
     options.Precision.setPartialsType(torch.half)

@@ -1,4 +1,4 @@
-"""Ids of blocks of any type, annotated models in files, and what a refused block leaves behind."""
+"""Tests block ids of any type, annotated models in files, and the cleanup after a refused block."""
 
 import ast
 import sys

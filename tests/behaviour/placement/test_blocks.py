@@ -1,4 +1,4 @@
-"""Annotations: ids, orders and scopes, as the placed form shows them; and what is refused."""
+"""Tests block annotations: ids, orders and scopes, as the placed form shows them; and refusals."""
 
 import copy
 import pickle
@@ -23,7 +23,7 @@ def wrapped(model, strategy=None, iterations=4, *, example=X):
 
 
 def places(made, op="relu"):
-    """(ipu, stage) of each op of that name in the placed form."""
+    """Returns (ipu, stage) of each op of that name in the placed form."""
     found = re.findall(rf" {op}\(.*@\[ipu=(\d+)(?: stage=(\d+))?", made.graph("placed"))
     return [(int(ipu), int(stage or 0)) for ipu, stage in found]
 
@@ -44,7 +44,7 @@ class Scoped(torch.nn.Module):
 
 
 def chain(count=3):
-    """Linear layers, a relu behind each."""
+    """Linear layers, each followed by a relu."""
     layers = [torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()) for _ in range(count)]
     return torch.nn.Sequential(*layers)
 
@@ -137,7 +137,7 @@ def test_begin_block_counts_stages_from_1_behind_code_without_block():
 
 
 class HookAdds(torch.nn.Module):
-    """`hook_first`: its hook, which makes an op, is registered before BeginBlock."""
+    """`hook_first`: the hook, which makes an op, is registered before BeginBlock."""
 
     def __init__(self, hook_first):
         super().__init__()
@@ -254,7 +254,7 @@ def test_begin_blocks_out_of_order_are_refused():
 
 
 class TwoParts(torch.nn.Module):
-    """Annotated once; each of its two programs is a part."""
+    """Annotated once; two programs each use a part of it."""
 
     def __init__(self, part):
         super().__init__()

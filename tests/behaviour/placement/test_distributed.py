@@ -1,4 +1,4 @@
-"""poptorch.distributed: collectives between replicas, against the same by NumPy."""
+"""Collectives of poptorch.distributed between replicas agree with the same computed by NumPy."""
 
 import functools
 import random
@@ -36,7 +36,7 @@ def values(replicas, dtype=torch.float32, seed=0):
 
 
 class Weighted(torch.nn.Module):
-    """A collective of a weight, and as the loss the sum of what comes out, times an input."""
+    """Returns a collective of a weight; the loss is the sum of its result times an input."""
 
     def __init__(self, weight, case, group):
         super().__init__()
@@ -49,7 +49,7 @@ class Weighted(torch.nn.Module):
 
 
 def trained(case, x, factor, group=None):
-    """What `case` gives of each replica's own x, and their gradients, of the sum of the losses."""
+    """Returns the results of `case` for each replica's x, and gradients of the sum of losses."""
     replicas = len(x)
     model = Weighted(x.clone(), case, group)
     sums = poptorch.ReductionType.Sum
@@ -104,7 +104,7 @@ def test_the_gradient_of_a_shared_weight_is_reduced_over_replicas_afterwards(nam
 
 
 class Chain:
-    """Some collectives behind one another, by chance, each of a group of its own."""
+    """Runs random collectives in sequence, each with a separate random group."""
 
     def __init__(self, seed):
         chance = random.Random(seed)
@@ -114,7 +114,7 @@ class Chain:
             case, group = CASES[chance.choice(list(CASES))], chance.choice(GROUPS[self.replicas])
             try:
                 y = by_group(self.replicas, group, [self.values[-1]], case.forward)
-            except ValueError:  # the group does not divide what the last one gave
+            except ValueError:  # the group does not divide the size of the last result
                 continue
             if y[0].size <= 1024:
                 self.steps.append((case, group, y))
@@ -155,7 +155,7 @@ def test_values_of_inference(name, dtype):
     found = infer(lambda x: CASES[name].run(x, ReplicaGroup(2, 2)), x.flatten(0, 1))
     expected = by_group(4, (2, 2), [x.numpy()], CASES[name].forward)
     np.testing.assert_array_equal(found.numpy().reshape(expected.shape), expected)
-    assert found.dtype == (torch.int32 if dtype is torch.int64 else dtype)  # as of any output
+    assert found.dtype == (torch.int32 if dtype is torch.int64 else dtype)  # as for any output
 
 
 def test_truth_values_are_moved():
@@ -212,7 +212,7 @@ def test_one_replica_has_what_it_gives(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_host_tensors_stay(name):
-    group = ReplicaGroup(4, 2)  # which are not here
+    group = ReplicaGroup(4, 2)  # they are not in this process
     x = values(1)[0]
     leaf = x.clone().requires_grad_()
     y = CASES[name].run(leaf, group)
@@ -388,7 +388,7 @@ def test_arguments_of_other_types_are_refused():
         distributed.reduce_scatter,
         distributed.all_to_all,
     ):
-        with pytest.raises(ValueError, match="a tensor is needed but got list"):
+        with pytest.raises(ValueError, match="expected a tensor but got list"):
             function([1.0])
         with pytest.raises(ValueError, match="must be a poptorch.distributed.ReplicaGroup or None"):
             function(X, group=2)
@@ -396,5 +396,5 @@ def test_arguments_of_other_types_are_refused():
         distributed.reduce_scatter(X, None)
     with pytest.raises(ValueError, match="expected a poptorch.CommGroupType, not 1"):
         ReplicaGroup.of(1, 2)
-    with pytest.raises(poptorch.Error, match="there are no groups of 0 replicas"):
+    with pytest.raises(poptorch.Error, match="a group cannot have 0 replicas"):
         ReplicaGroup.of(CommGroupType.Orthogonal)

@@ -1,4 +1,6 @@
-"""Host transfers beside computation: set_overlap_for_input and _output, IO tiles, the schedule."""
+"""Tests host transfers that overlap with computation: set_overlap_for_input and _output, IO tiles,
+the schedule.
+"""
 
 import json
 import textwrap
@@ -13,7 +15,7 @@ ITERATIONS = OverlapMode.OverlapDeviceIterationLoop
 
 
 class Network(torch.nn.Module):
-    """Two layers; the input's and the outputs' transfers overlap as asked."""
+    """Two layers; the transfers of the input and the outputs overlap as requested."""
 
     def __init__(self, input_mode, output_mode):
         super().__init__()
@@ -173,7 +175,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("place", REFUSED)
 def test_marks_on_other_values_are_refused(place):
-    # What the execution lacks comes second.
+    # The error is about the mark, although the execution lacks IO tiles as well.
     lacking = options(io_tiles=0).setExecutionStrategy(poptorch.PipelinedExecution())
     lacking.outputMode(poptorch.OutputMode.Final)
     model = poptorch.inferenceModel(Misplaced(place), lacking)
@@ -221,7 +223,7 @@ def test_an_input_is_called_by_its_argument(others, held, name):
 
 
 class UsedElsewhere(torch.nn.Module):
-    """Other ops use what is marked, before the mark and behind it."""
+    """Other ops use the marked value, before the mark and after it."""
 
     def forward(self, x):
         y = x + 1

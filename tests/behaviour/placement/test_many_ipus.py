@@ -1,4 +1,4 @@
-"""Partitioned models compute what the unsplit ones do, bit for bit, and what torch does."""
+"""Partitioned models are bit-identical to unsplit ones, and agree with torch."""
 
 import copy
 
@@ -15,7 +15,7 @@ CUTS = {"2": [0, 0, 1, 1], "4": [0, 1, 2, 3], "first": [0, 1, 1, 1], "again": [0
 
 
 class Network(torch.nn.Module):
-    """Skips, batch norm with running statistics, dropout; the target is used in the last block."""
+    """Has skips, batch norm with running statistics, dropout; the last block uses the target."""
 
     def __init__(self, ipus):
         super().__init__()
@@ -56,7 +56,7 @@ OPTIMISERS = {
 
 
 def train(model, strategy, optimiser="adam", iterations=1, accumulation=8, replicas=1, steps=3):
-    """Outputs of the steps and the final state."""
+    """Returns outputs of the steps and the final state."""
     options = make_options(strategy, iterations, accumulation, replicas)
     wrapped = poptorch.trainingModel(model, options, OPTIMISERS[optimiser](model.parameters()))
     outputs = []
@@ -86,7 +86,7 @@ def assert_equal(split, whole):
 
 
 def networks(cut):
-    """The same model, unsplit and split."""
+    """Returns the same model, unsplit and split."""
     torch.manual_seed(0)
     whole = Network(None)
     split = copy.deepcopy(whole)
@@ -109,7 +109,7 @@ def test_training_gives_the_bits_of_the_unsplit_model(name, cut, optimiser):
 def test_several_updates_a_run_and_replicas(name, iterations, replicas):
     whole, split = networks("4")
     shape = {"iterations": iterations, "replicas": replicas}
-    # Without running statistics: replicas would each have their own.
+    # Has no running statistics: each replica would have its own.
     whole.norm = split.norm = torch.nn.Identity()
     expected = train(whole, poptorch.PipelinedExecution(), **shape)
     assert_equal(train(split, strategy_of(name, "4"), **shape), expected)
@@ -153,7 +153,7 @@ def test_training_follows_torch(name):
 
 @pytest.mark.parametrize("replicas", [1, 2])
 def test_stages_overlap_only_when_pipelined(replicas):
-    """The modelled time: a sharded run takes its IPUs' work one after the other."""
+    """Tests the modelled time: a sharded run does the work of its IPUs sequentially."""
     cycles = {}
     for name in STRATEGIES:
         _, split = networks("4")
@@ -166,8 +166,8 @@ def test_stages_overlap_only_when_pipelined(replicas):
 def test_the_report_tells_what_each_ipu_holds():
     _, split = networks("4")
     *_, report = train(split, poptorch.PipelinedExecution(), accumulation=8)
-    # Stage 0 waits 6 cycles for its gradient and keeps its input, [4, 8] floats; stage 3 waits for
-    # the target, which it reads itself, and for nothing else.
+    # Stage 0 waits 6 cycles for its gradient and keeps its input, [4, 8] floats. Stage 3 waits only
+    # for the target, which it reads itself.
     stashes = [ipu["stash_bytes"] for ipu in report["ipus"]]
     assert stashes[0] == 6 * 4 * 8 * 4 and stashes[3] == 0
     assert stashes[1] > 0 and stashes[2] > 0
@@ -175,7 +175,7 @@ def test_the_report_tells_what_each_ipu_holds():
 
 
 class Checkpointed(torch.nn.Module):
-    """Two stages; the first one's middle value is kept or computed again."""
+    """Two stages; the middle value of the first is kept or recomputed."""
 
     def __init__(self, keep):
         super().__init__()
@@ -235,7 +235,7 @@ def test_a_model_in_half_precision_is_split_too():
 
 
 class SameTwice(torch.nn.Module):
-    """Two blocks compute the same expression: merging it must not change sums of gradients."""
+    """Two blocks compute the same expression: merging must not change sums of gradients."""
 
     def __init__(self, ipus):
         super().__init__()

@@ -1,7 +1,7 @@
-"""Random models, cut at random: on one IPU and on many, phased or not, they give the same bits.
+"""Random models with random cuts give the same bits on one IPU and on many, phased or not.
 
-Replicas, accumulation, iterations, the optimiser and the places of state are random too; where all
-of it is what torch has, torch must agree. CI runs 500 seeds, others a few, or as many as
+Replicas, accumulation, iterations, the optimiser and the places of state are random too. Where
+torch has all of them, its values must agree. CI runs 500 seeds, other runs a few, or as many as
 POPTORCH_FUZZ_SEEDS says.
 """
 
@@ -85,7 +85,7 @@ class Run:
         return [inputs(rows, generator) for _ in range(STEPS)]
 
     def of(self, model, strategy, places):
-        """The results of training and then of inference, and the state after each."""
+        """Returns the results of training and then of inference, and the state after each."""
         options = places(self.options(True).setExecutionStrategy(strategy))
         optimiser = OPTIMISERS[self.optimiser](model.parameters())
         wrapped = poptorch.trainingModel(model, options, optimiser)
@@ -99,7 +99,7 @@ class Run:
         return results + [tensor.clone() for tensor in model.state_dict().values()]
 
     def of_torch(self, model):
-        """The same by torch alone."""
+        """Returns the same computed by torch alone."""
         optimiser = OPTIMISERS[self.optimiser](model.parameters())
         results = []
         for batch in self.batches():
@@ -120,7 +120,7 @@ class Run:
     def is_known_to_torch(self, model):
         return (
             self.replicas == 1
-            and self.optimiser == "sgd"  # a step of Adam's is as large for gradients of noise
+            and self.optimiser == "sgd"  # a step of Adam is as large for gradients of noise
             and self.mode == OutputMode.All
             and self.reduction == ReductionType.Mean
             and not any(layer.kind in ("dropout", "half") for layer in model.layers)
@@ -128,7 +128,7 @@ class Run:
 
 
 def joined(of_parts):
-    """The results of all micro-batches, of which the second is a number."""
+    """Returns the results of all micro-batches; the second result is a number."""
     return [
         (torch.stack(of_output) if index == 1 else torch.cat(of_output)).detach()
         for index, of_output in enumerate(zip(*of_parts, strict=True))
@@ -136,7 +136,7 @@ def joined(of_parts):
 
 
 def random_places(rng, replicas):
-    """A function that tells options where state and activations live."""
+    """Returns a function that sets in options where state and activations are stored."""
     settings = {}
     for kind in ("Activation", "Weight", "Optimizer", "Accumulator"):
         if rng.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Phased execution: the bits of one IPU, whatever is off the chip and when."""
+"""Phased execution gives the bits of one IPU, whichever tensors are off the chip at any time."""
 
 import copy
 
@@ -12,7 +12,7 @@ WIDTH, BATCH = 6, 4
 
 
 class Chain(torch.nn.Module):
-    """Layers, one a block; the first value is used again by the last but one."""
+    """Layers, one per block; the last but one uses the first value again."""
 
     def __init__(self, count=4):
         super().__init__()
@@ -56,7 +56,7 @@ def options_of(strategy, accumulation=1, iterations=1):
 
 
 def train(strategy, accumulation=1, iterations=1, kind=torch.optim.SGD, setup=None, **numbers):
-    """What two runs return and the state after them, and the wrapper's report and schedule."""
+    """Returns the results and state of two runs, and the wrapper's report and schedule."""
     torch.manual_seed(1)
     model = Chain()
     options = options_of(strategy, accumulation, iterations)

@@ -1,4 +1,4 @@
-"""The seam between wrappers and what places their models."""
+"""Tests the interface between wrappers and the policy that places their models."""
 
 import copy
 

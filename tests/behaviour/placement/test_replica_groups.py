@@ -1,4 +1,6 @@
-"""replicaGrouping: a weight for each group of replicas, against the undivided problem."""
+"""replicaGrouping gives each group of replicas a separate weight, and trains as the undivided
+problem does.
+"""
 
 import copy
 
@@ -24,7 +26,7 @@ class Product(torch.nn.Module):
         return y, poptorch.identity_loss(y.square(), reduction="sum")
 
 
-# By grouping: the group of each replica.
+# Grouping → the group of each replica.
 GROUPINGS = {
     (CommGroupType.Consecutive, 2): [0, 0, 1, 1],
     (CommGroupType.Orthogonal, 2): [0, 1, 0, 1],
@@ -86,7 +88,7 @@ def test_gradients_are_those_of_the_group(grouping, retrieval, kind, accumulatio
     optimiser = getattr(poptorch.optim, kind)(model.parameters(), **numbers)
     made = poptorch.trainingModel(model, options_of(accumulation), optimiser)
     made.weight.replicaGrouping(*grouping, retrieval)
-    # The undivided problem: a value a group; the mean is over all replicas.
+    # The undivided problem: one value per group; the mean is over all replicas.
     values = torch.nn.Parameter(torch.stack(by_replica(weight, groups, retrieval)))
     bias = torch.nn.Parameter(torch.zeros(3))
     plain = getattr(torch.optim, kind)([values, bias], **numbers)
@@ -154,7 +156,7 @@ def test_a_grouping_after_compilation_is_refused():
         made.weight.replicaGrouping(CommGroupType.Consecutive, 2, ONE)
 
 
-# Two groups of two, as the undivided problem has them.
+# Two groups of two, as in the undivided problem.
 DIVIDED = {
     (CommGroupType.Consecutive, 2): [0, 0, 1, 1],
     (CommGroupType.Orthogonal, 2): [0, 1, 0, 1],
@@ -162,7 +164,7 @@ DIVIDED = {
 
 
 def undivided_step(values, bias, optimiser, x, groups, norm=None):
-    """A step of torch's own on the values of all groups, clipped when there is a norm."""
+    """Steps torch's optimiser on the values of all groups, clipped if there is a norm."""
     optimiser.zero_grad()
     y = x @ values[groups].unsqueeze(0) + bias
     (y.square().sum() / (x.shape[0] * REPLICAS)).backward()
@@ -193,7 +195,7 @@ def test_max_grad_norm_sees_the_gradients_of_all_groups(grouping, norm, accumula
 
 
 class ProductWithHalf(Product):
-    """With a weight whose gradient loss scaling follows."""
+    """Has a weight whose gradient loss scaling follows."""
 
     def __init__(self, weight):
         super().__init__(weight)
@@ -228,7 +230,7 @@ def test_automatic_loss_scaling_follows_the_gradients_of_all_groups(grouping):
     assert scales == [2.0, 4.0, 8.0]
     torch.testing.assert_close(model.weight.detach(), values.detach())
     torch.testing.assert_close(model.bias.detach(), bias.detach())
-    # The last replica's gradient alone is too large: no replica updates.
+    # Only the last replica's gradient is too large: no replica updates.
     before = copy.deepcopy(model.state_dict())
     bad = torch.zeros(REPLICAS * 2, 5)
     bad[-1, 0] = 1e30

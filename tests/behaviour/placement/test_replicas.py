@@ -1,4 +1,6 @@
-"""Replicas of one IPU each: data parallelism, groups of inputs, buffers of their own."""
+"""Tests replicas of one IPU each: data parallelism, groups of inputs, buffers that differ between
+replicas.
+"""
 
 import copy
 
@@ -45,7 +47,8 @@ def test_accumulation_and_replicas_equal_one_large_batch(kind, reduction):
             for x, target in data:
                 reference.zero_grad()
                 whole = eager(x, target)
-                # The mean of the parts' means is the whole's; their sum is `parts` of it.
+                # The mean of the parts' means is the mean of the whole; their sum is `parts` times
+                # that.
                 (whole if reduction == poptorch.ReductionType.Mean else whole * parts).backward()
                 reference.step()
 
@@ -86,7 +89,7 @@ def test_replicas_of_a_group_read_the_same_slice(size, kind, slices):
 
 
 class Counting(torch.nn.Module):
-    """Counts what it has seen in a buffer."""
+    """Counts its inputs in a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -111,7 +114,7 @@ def test_buffers_with_replicas_are_refused_unless_they_may_differ():
     model = Counting()
     wrapped = poptorch.inferenceModel(model, options.clone().broadcastBuffers(False))
     assert torch.equal(wrapped(x), x)
-    assert torch.equal(wrapped(x), x * 2)  # each replica goes on with its own
+    assert torch.equal(wrapped(x), x * 2)  # each replica continues with its own
     wrapped.copyWeightsToHost()
     assert torch.equal(model.seen, torch.tensor([2.0, 4.0]))  # the first replica's
 

@@ -1,4 +1,4 @@
-"""printSchedule() and schedule(): the guide's figures 4.2 and 4.3, from the compiled program."""
+"""printSchedule() and schedule() of compiled programs show the guide's figures 4.2 and 4.3."""
 
 import json
 import textwrap
@@ -9,7 +9,7 @@ import torch
 
 
 class Chain(torch.nn.Module):
-    """A layer an entry of `ipus`, each in a block there."""
+    """One layer per entry of `ipus`, each in a block on that IPU."""
 
     def __init__(self, ipus):
         super().__init__()
@@ -99,7 +99,7 @@ def test_the_drawing(name, capsys):
 
 
 class Phases(torch.nn.Module):
-    """Three layers, each in a block that a strategy puts into a phase."""
+    """Three layers, each in a block that a strategy assigns to a phase."""
 
     def __init__(self):
         super().__init__()
@@ -130,9 +130,9 @@ def phased(kind, ipus=None, io_tiles=0, accumulation=1):
     return made
 
 
-# A weight and a bias come in the phase before theirs (with their accumulators for the backward
-# pass), and what was written leaves in the phase behind. The last forward phase is the first
-# backward one; what the next phase uses as well stays.
+# A weight and a bias are loaded in the phase before theirs, with their accumulators for the
+# backward pass. Written values are stored in the phase after. The last forward phase is the first
+# backward one; values that the next phase also uses stay.
 PHASED_DRAWINGS = {
     "serial": (
         (poptorch.SerialPhasedExecution, [0, 0, 0]),
@@ -241,7 +241,7 @@ def test_blocks_are_told_by_ipu_and_op(capsys):
     made.printSchedule()
     shown = capsys.readouterr().out
     assert "IPU 0 runs blocks a, b\nIPU 1 runs block c" in shown
-    # Backward ops and updates belong to their forward op's block.
+    # Backward ops and updates belong to the block of their forward op.
     for row in made.report()["ops"]:
         if row["module"]:
             assert row["block"] == "abc"[int(row["module"].split(".")[1])], row

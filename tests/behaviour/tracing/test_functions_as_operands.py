@@ -1,4 +1,4 @@
-"""Torch's operators that take functions, and parts that torch.compile made."""
+"""Tests torch's operators that take functions, and parts that torch.compile made."""
 
 import poptorch
 import pytest
@@ -197,7 +197,7 @@ KEPT = flex.create_block_mask(causal, 3, 1, 8, 8, device="cpu")
 
 
 class Masked(nn.Module):
-    """Attention by a mask that it keeps, or that it sees."""
+    """Attention by a mask that it holds or computes."""
 
     def __init__(self, keeps):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tensors of the host that are no inputs, parameters or buffers, while a model is traced."""
+"""Tests host tensors that a traced model uses and that are not inputs, parameters or buffers."""
 
 import poptorch
 import pytest
@@ -93,7 +93,7 @@ def test_what_the_host_computes_stays_there():
 
 
 class Held(nn.Module):
-    """Attributes that are neither parameters nor buffers."""
+    """Has attributes that are neither parameters nor buffers."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,6 @@
-"""Gradients that forward itself asks for: torch.autograd.grad and the transforms of torch.func."""
+"""Tests gradients that forward itself requests: torch.autograd.grad and the transforms of
+torch.func.
+"""
 
 import poptorch
 import pytest
@@ -94,7 +96,7 @@ def batched_seeds(net, x):
 
 
 def inner_steps(net, x):
-    """Model-agnostic meta-learning: the loss after two steps on another."""
+    """Model-agnostic meta-learning: the loss after two steps on another loss."""
     weights = dict(net.named_parameters())
     for _ in range(2):
         inner = functional_call(net, weights, (x,)).square().mean()
@@ -260,7 +262,7 @@ def test_second_derivatives_that_there_are_not_are_refused_by_name():
 
 
 class Layers(nn.Module):
-    """A penalty on the gradient of a loss of one layer."""
+    """Returns a penalty on the gradient of a loss of one layer."""
 
     def __init__(self, layer, function):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What depends on no input, no state and no random number is known while a model is traced."""
+"""Values that depend on no input, state or random number are known while a model is traced."""
 
 import poptorch
 import pytest
@@ -70,7 +70,7 @@ FUNCTIONS = {
 
 def check(model, x):
     found, expected = poptorch.inferenceModel(model)(x), model(x)
-    # Integers of the device have 32 bits.
+    # Integers on the device have 32 bits.
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, check_dtype=False)
 
 
@@ -80,7 +80,7 @@ def test_functions(name):
 
 
 class Members(nn.Module):
-    """Attributes that are neither parameters nor buffers."""
+    """Has attributes that are neither parameters nor buffers."""
 
     def __init__(self):
         super().__init__()
@@ -207,7 +207,7 @@ def test_weights_and_buffers_are_not_known():
 
 
 class Kept(nn.Module):
-    """Has a buffer of counts and one that is a mask."""
+    """Has a buffer of counts and a mask buffer."""
 
     def __init__(self, function):
         super().__init__()
@@ -234,7 +234,7 @@ BY_BUFFERS = {
 @pytest.mark.parametrize("name", BY_BUFFERS)
 def test_buffers_that_are_constants_should_be_attributes(name):
     function, buffers = BY_BUFFERS[name]
-    text = rf"It follows from '{buffers}': .* plain attribute \(self\.name = tensor, without"
+    text = rf"It depends on '{buffers}': .* plain attribute \(self\.name = tensor, without"
     with pytest.raises(poptorch.Error, match=text):
         poptorch.inferenceModel(Kept(function))(torch.randn(4, 3, 2))
 
@@ -276,7 +276,7 @@ FINITE = {"clamped": clamped, "checked": checked, "asked for the item": asked_fo
 
 
 class Guarded(nn.Module):
-    """Asks whether what a layer gives is finite."""
+    """Checks whether a layer's result is finite."""
 
     def __init__(self, ask):
         super().__init__()
@@ -303,7 +303,7 @@ def test_a_run_ends_where_numbers_are_not_finite(name):
     x = torch.randn(4, 6)
     wrapped(x)
     x[2, 3] = float("nan")
-    line = r"asks \(.*test_known_values.py:\d+\) whether numbers"
+    line = r"tests \(.*test_known_values.py:\d+\) whether numbers"
     with pytest.raises(poptorch.Error, match=line):
         wrapped(x)
 

@@ -1,4 +1,4 @@
-"""Hooks of modules: what those of the backward pass make of gradients is as in eager torch."""
+"""Backward hooks of modules change gradients as in eager torch."""
 
 import copy
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class Pair(nn.Module):
-    """Two inputs, one of which has no gradient, and two outputs."""
+    """Has two inputs, one of which has no gradient, and two outputs."""
 
     def __init__(self):
         super().__init__()
@@ -172,5 +172,6 @@ def test_a_wrong_number_of_gradients_is_told_as_by_torch():
 def test_hooks_of_the_last_operation_are_refused():
     model = Model()
     model.last.register_backward_hook(lambda *_: None)
-    with pytest.raises(poptorch.Error, match=r"'last' \(Linear\) has a hook .*full_backward"):
+    refused = r"'last' \(Linear\) has a backward hook .*full_backward"
+    with pytest.raises(poptorch.Error, match=refused):
         trained(model, torch.randn(3, 4), torch.randn(3, 2))

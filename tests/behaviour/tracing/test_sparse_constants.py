@@ -1,4 +1,4 @@
-"""Sparse tensors that a model holds, in products with what it computes; least squares."""
+"""Tests sparse tensors that a model holds, in products with computed tensors; and least squares."""
 
 import poptorch
 import pytest
@@ -30,7 +30,7 @@ PRODUCTS = {
 
 
 class Product(nn.Module):
-    """The product with a matrix that is no state."""
+    """Multiplies by a matrix that is not state."""
 
     def __init__(self, matrix, function, held="attribute"):
         super().__init__()
@@ -47,7 +47,7 @@ class Product(nn.Module):
 
 
 def train_step(model, x):
-    """The result and the gradient of the weight, which a step of 1 shows."""
+    """Returns the result, and the gradient of the weight by a step with learning rate 1."""
 
     class Trained(nn.Module):
         def __init__(self):

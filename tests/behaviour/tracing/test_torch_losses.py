@@ -1,4 +1,4 @@
-"""Every loss of torch.nn is one that a model is trained by, and trains as in eager torch."""
+"""Every loss of torch.nn can train a model, and trains it as in eager torch."""
 
 import copy
 
@@ -11,7 +11,7 @@ from torch.nn.modules import loss
 
 X = torch.randn(4, 5)
 CLASSES = torch.tensor([0, 1, 2, 3])
-# What each takes beside the model's output.
+# Arguments beside the model's output.
 TARGETS = {
     "L1Loss": (X,),
     "NLLLoss": (CLASSES,),
@@ -35,11 +35,11 @@ TARGETS = {
     "TripletMarginWithDistanceLoss": (X, X + 1),
     "LinearCrossEntropyLoss": (CLASSES,),
 }
-# Of shapes of its own (test_ctc_loss.py), and another name of NLLLoss.
+# CTCLoss has other shapes (test_ctc_loss.py); NLLLoss2d is another name of NLLLoss.
 ELSEWHERE = {"CTCLoss", "NLLLoss2d"}
 
 
-# Operators by themselves, which torch composes otherwise.
+# Losses that torch composes of several operators.
 COMPOSED = {
     "KLDivLoss of a batch": nn.KLDivLoss(reduction="batchmean"),
     "kl_div of a batch": lambda y, x: F.kl_div(y, x, None, None, "batchmean", log_target=True),

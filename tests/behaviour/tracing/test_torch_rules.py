@@ -1,4 +1,4 @@
-"""Rules of torch's operators that models rely on, and what replaces them."""
+"""Tests rules of torch's operators that models rely on, and their replacements."""
 
 import poptorch
 import pytest
@@ -108,7 +108,7 @@ class Grouped(nn.Module):
             self.norm.bias.copy_(torch.arange(6.0) / 3)
 
     def forward(self, x):
-        """Of the channels in another order, and that undone."""
+        """Normalises the channels in another order, and restores their order."""
         if self.order is None:
             return self.norm(x)
         norm, back = self.norm, self.order.argsort()

@@ -1,4 +1,4 @@
-"""Variants of torch's layers and operators that models use beside the plain ones."""
+"""Tests less common variants of torch's layers and operators that models use."""
 
 import poptorch
 import pytest

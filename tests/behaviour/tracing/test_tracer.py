@@ -1,4 +1,4 @@
-"""What the tracer captures: views, in-place writes, state, constants, dtypes."""
+"""Tests what the tracer captures: views, in-place writes, state, constants, dtypes."""
 
 import copy
 
@@ -182,7 +182,7 @@ def _einsum(m, h):
 
 
 def _generic(m, h):
-    """Operators without a row run through torch's own kernels, backward too."""
+    """Operators without a row run through torch's own kernels, also in the backward pass."""
     return torch.cummax(h, 1).values, torch.logcumsumexp(h, 1), F.pdist(h)
 
 

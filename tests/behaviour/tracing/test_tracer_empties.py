@@ -1,4 +1,4 @@
-"""Tensors without elements inside a model: what they are part of comes out as torch has it."""
+"""Operations on tensors without elements inside a model give torch's results."""
 
 import poptorch
 import pytest

@@ -1,4 +1,4 @@
-"""What cannot be traced says so, with the user's line and the cure."""
+"""A model that cannot be traced raises an error with the user's line and the cure."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""torch.autograd.Function: the user's own backward is the one that is used."""
+"""The tracer uses the user's backward of a torch.autograd.Function."""
 
 import poptorch
 import pytest
@@ -8,7 +8,7 @@ from tracer_case import compare_inference, compare_training
 
 
 class Scaled(torch.autograd.Function):
-    """Doubles; its backward says 10, which no derivative of forward does."""
+    """Doubles its input; its backward returns 10, which is not the derivative."""
 
     @staticmethod
     def forward(ctx, x):
@@ -64,7 +64,7 @@ class RoundsStraightThrough(torch.autograd.Function):
 
 
 class SeesNone(torch.autograd.Function):
-    """Gives a gradient that tells whether it was given those of both outputs."""
+    """Returns a gradient that shows whether it got the gradients of both outputs."""
 
     @staticmethod
     def forward(ctx, x):
@@ -153,7 +153,7 @@ class Fails(Scaled):
 def test_a_model_goes_on_after_an_error_that_it_catches(in_backward):
     def falls_back(m, h):
         try:
-            # On the host, backward runs outside of the model.
+            # On the host, backward runs outside the model.
             return Fails.apply(h, in_backward and h.device.type != "cpu") * 7
         except KeyError:
             return Scaled.apply(h) * m.weight

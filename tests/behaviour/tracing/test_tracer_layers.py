@@ -1,4 +1,4 @@
-"""Whole layers of torch.nn through the tracer: each trains as in eager mode."""
+"""Whole layers of torch.nn train as in eager mode."""
 
 import io
 
@@ -113,7 +113,7 @@ LAYERS = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer_trains_as_in_eager_mode(name, micro_batches):
     make, shape = LAYERS[name]
-    if name == "scripted":  # a copy of a script module is no oracle: its parameters are not leaves
+    if name == "scripted":  # a copy has parameters that are not leaves: useless as reference
         compare_inference(seeded(make), torch.randn(shape))
         return
     data = torch.randn(shape)
@@ -153,7 +153,7 @@ def test_sums_are_as_exact_as_torchs(make):
 
 
 class Transformer(nn.Module):
-    """Of several layers, whose masks torch compares with causal ones to choose a kernel."""
+    """Has several layers, whose masks torch compares with causal ones to choose a kernel."""
 
     def __init__(self, makes_masks, **options):
         super().__init__()
@@ -203,7 +203,7 @@ SCRIPTS = {
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_scripts_that_have_run_keep_their_gradients(name):
-    """Their executor would make of them one piece with a gradient of its own, after two runs."""
+    """After two runs, torch's executor would merge them into one piece with a separate gradient."""
     script = seeded(SCRIPTS[name])
 
     class Model(nn.Module):
@@ -223,7 +223,7 @@ def test_scripts_that_have_run_keep_their_gradients(name):
     gradient = model.fc.weight.grad.clone()
     before = model.fc.weight.detach().clone()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    for _ in range(2):  # the second wrapper traces a script that a trace has run
+    for _ in range(2):  # the second wrapper traces a script that a trace has already run
         wrapped = poptorch.trainingModel(model, optimizer=optimizer)
         wrapped(x)
         wrapped.copyWeightsToHost()

@@ -1,4 +1,4 @@
-"""What a user sees inside a traced forward, and what the traced form says."""
+"""Tests what a user sees inside a traced forward, and the text of the traced form."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""Gradients go where torch's tape says, whoever else wrote the memory; hooks of gradients count."""
+"""Gradients follow torch's tape, whatever else wrote the memory; hooks of gradients are applied."""
 
 import poptorch
 import pytest
@@ -297,7 +297,7 @@ def test_other_memory_for_a_parameter_is_refused():
 
     model.function = function
     wrapped = poptorch.trainingModel(model)
-    with pytest.raises(poptorch.Error, match="forward gives 'w' other memory"):
+    with pytest.raises(poptorch.Error, match="forward replaces the memory of 'w'"):
         wrapped(torch.ones(3))
     wrapped.destroy()
     assert model.w.data_ptr() == held

@@ -1,4 +1,4 @@
-"""Inside a model the inputs, parameters and buffers of 64 bits present themselves with 32."""
+"""Inputs, parameters and buffers of 64 bits appear with 32 bits inside a model."""
 
 import poptorch
 import pytest
@@ -13,7 +13,7 @@ SEEN = []
 
 
 class Wide(nn.Module):
-    """Notes what forward sees."""
+    """Records the types that forward sees."""
 
     def __init__(self):
         super().__init__()
@@ -77,7 +77,7 @@ def test_parameters_that_are_one_memory():
 X = torch.arange(12.0).reshape(3, 4) / 7
 INDEX = torch.tensor([2, 0, 1])
 COLUMN = INDEX[:, None]
-# What torch's own kernels take indices of int64 for alone.
+# torch's own kernels accept only int64 indices here.
 INDEXED = {
     "gather": lambda x, i: x.gather(1, i),
     "scatter": lambda x, i: x.scatter(1, i, 5.0),
@@ -135,7 +135,7 @@ def test_indices_that_do_not_fit_are_refused():
 
 
 def test_weights_of_64_bits_are_warned_about(capfd):
-    for model in (nn.Linear(3, 2).double(), nn.BatchNorm1d(3)):  # which counts in int64
+    for model in (nn.Linear(3, 2).double(), nn.BatchNorm1d(3)):  # it counts in int64
         poptorch.inferenceModel(model)(torch.ones(2, 3))
     assert capfd.readouterr().err.count("parameters and buffers in float64 are float32") == 1
 

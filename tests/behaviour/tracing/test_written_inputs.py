@@ -1,4 +1,4 @@
-"""What forward writes into its inputs is in the caller's tensors afterwards."""
+"""After a call, the caller's tensors have the values that forward wrote into its inputs."""
 
 import copy
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def _as_eager(function, *given, options=None):
-    """Runs both on copies of what is given; results and the copies must be the same."""
+    """Runs both on copies of the inputs, and compares the results and the copies."""
     ours, eager = copy.deepcopy(given), copy.deepcopy(given)
     expected = function(*eager)
     found = poptorch.inferenceModel(function, options)(*ours)
@@ -186,14 +186,15 @@ def test_memory_that_inputs_share_is_refused():
     x = torch.ones(3)
     with pytest.raises(poptorch.Error, match="writes input 0, which shares memory with input 1"):
         wrapped(x, x)
-    with pytest.raises(poptorch.Error, match="several elements lie in one place"):
+    with pytest.raises(poptorch.Error, match="several elements share memory"):
         poptorch.inferenceModel(adds)(torch.ones(3).expand(2, 3))
 
 
 def test_shared_inputs_of_replicas_are_refused():
     options = poptorch.Options().replicationFactor(2)
     options.inputReplicaGrouping(2, poptorch.CommGroupType.Consecutive)
-    with pytest.raises(poptorch.Error, match="groups of replicas share the inputs"):
+    refused = "forward writes input 0 in place, but groups of replicas share the inputs"
+    with pytest.raises(poptorch.Error, match=refused):
         poptorch.inferenceModel(adds, options)(torch.ones(2, 3))
 
 

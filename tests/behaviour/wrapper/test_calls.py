@@ -1,4 +1,6 @@
-"""Arguments and results: signatures, nested structures, dtypes, batching, output modes."""
+"""Tests arguments and results of calls: signatures, nested structures, dtypes, batching, output
+modes.
+"""
 
 import collections
 import dataclasses
@@ -192,7 +194,7 @@ def test_is_running_on_ipu():
 
 
 class Mean(torch.nn.Module):
-    """The mean of a micro-batch, a scalar, and its rows doubled."""
+    """Returns the mean of a micro-batch, a scalar, and its rows doubled."""
 
     def forward(self, x):
         return x.mean(), x * 2
@@ -292,7 +294,7 @@ def test_the_progress_bar_has_one_description_and_ends_at_100(capsys):
     shown = capsys.readouterr().err
     assert "Graph compilation (" not in shown and "Graph compilation: " in shown
     assert "Graph compilation: 100%|██████████| 100/100 [" in shown
-    assert shown.count("Graph compilation") == 1  # since this is no terminal
+    assert shown.count("Graph compilation") == 1  # because stdout is not a terminal
     assert wrapped.compilationTime().total_seconds() > 0
     quiet = poptorch.inferenceModel(
         Call(lambda x: x + 1), poptorch.Options().showCompilationProgressBar(False)
@@ -318,7 +320,7 @@ def test_a_progress_bar_of_ones_own(capsys):
 
 
 class Clock:
-    """Moves when it is told."""
+    """Moves when the test says so."""
 
     def __init__(self):
         self.seconds = 1000
@@ -349,9 +351,9 @@ def test_nothing_is_logged_into_the_line_of_the_progress_bar(capfd, monkeypatch)
 
     class Warned(torch.nn.Module):
         def forward(self, x):
-            return x + torch.ones(2)  # of which the native layer warns
+            return x + torch.ones(2)  # the native layer warns about it
 
-    poptorch.setLogLevel("DEBUG")  # of which both layers have lines
+    poptorch.setLogLevel("DEBUG")  # both layers log lines about it
     try:
         poptorch.inferenceModel(Warned()).compile(A)
     finally:

@@ -1,4 +1,4 @@
-"""Wrappers and optimisers, copied and pickled: they wrap a copy of the model anew."""
+"""A copied or pickled wrapper or optimiser wraps a copy of the model again."""
 
 import copy
 import io
@@ -12,7 +12,7 @@ X = torch.randn(4, 3)
 
 
 class Model(torch.nn.Module):
-    """In blocks of each kind."""
+    """Annotated with blocks of each kind."""
 
     def __init__(self):
         super().__init__()

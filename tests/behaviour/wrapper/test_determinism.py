@@ -1,5 +1,6 @@
-"""The same bits from every run and thread count, the same text from every process: on one IPU, and
-in a world of tests/configs.
+"""Every run and thread count gives the same bits, and every process the same text.
+
+Both hold on one IPU and in a placement configuration of tests/configs.
 """
 
 import functools
@@ -65,7 +66,7 @@ def once_with(_variables):
 
 @pytest.fixture
 def on_one_thread(world):
-    """With the world's variables, like the runs that are compared with it."""
+    """Runs with the configuration's variables, like the runs that are compared."""
     return once_with(tuple((world or {}).get("environment", {}).items()))
 
 

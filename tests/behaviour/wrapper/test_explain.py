@@ -1,4 +1,4 @@
-"""poptorch.explain: what a model uses, told without running it."""
+"""poptorch.explain lists the ops and modules that a model uses, without running it."""
 
 import re
 
@@ -90,7 +90,7 @@ def test_where_the_capture_ends():
     assert not found.is_supported
     assert re.search(rf"determined at runtime.*\({HERE}\)", found.ended_by)
     assert {op.name for op in found.ops} == {"relu", "gt"}
-    assert f"{found.ended_by} What is behind was not looked at." in str(found)
+    assert f"{found.ended_by} Later ops were not checked." in str(found)
 
 
 def test_what_python_refuses_ends_the_capture():

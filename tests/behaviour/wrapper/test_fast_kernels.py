@@ -1,6 +1,6 @@
-"""No reference kernel runs in what networks are made of; where one does and costs, that is told.
+"""No reference kernel runs in the layers of common networks; a costly one elsewhere is reported.
 
-Bookkeeping (kernels of single numbers, and of ops without results) may be the reference's.
+Bookkeeping (kernels of single numbers, and of ops without results) may use reference kernels.
 """
 
 import re
@@ -85,7 +85,7 @@ def reference_kernels(wrapped):
 
 
 class Squared(nn.Module):
-    """The mean square of what a module makes: a loss for any."""
+    """Returns the mean square of a module's result, as a loss."""
 
     def __init__(self, module):
         super().__init__()
@@ -142,7 +142,7 @@ def test_indexing(name, dtype):
 
 
 class Scaled(nn.Module):
-    """With something to train."""
+    """Has a parameter to train."""
 
     def __init__(self, use):
         super().__init__()
@@ -181,7 +181,7 @@ def test_updates_that_round_at_random(name):
 
 
 class Slow(nn.Module):
-    """Whole numbers summed over axes apart, which only the reference kernel does."""
+    """Sums integers over axes that are not adjacent, which only the reference kernel does."""
 
     def forward(self, x):
         return (x > 0).sum((0, 2))
@@ -195,7 +195,7 @@ def test_a_costly_reference_kernel_is_told_once(capfd):
     capfd.readouterr()
     for _ in range(3):
         wrapped(x)
-    told = re.findall(r"\[warning\].* % of the time .* kernel of '(\w+)'", capfd.readouterr().err)
+    told = re.findall(r"\[warning\].* % of the run was spent in '(\w+)'", capfd.readouterr().err)
     assert told == ["sum"]
     assert 0.05 < wrapped.report()["reference_kernels"]["sum"] <= 1
 
@@ -204,4 +204,4 @@ def test_runs_without_reference_kernels_tell_nothing(capfd):
     wrapped = poptorch.inferenceModel(nn.Linear(8, 8))
     wrapped(torch.randn(4, 8))
     assert wrapped.report()["reference_kernels"] == {}
-    assert "reference kernel" not in capfd.readouterr().err
+    assert "no fast kernel" not in capfd.readouterr().err

@@ -1,4 +1,6 @@
-"""What stands beside the wrappers: poptorch.testing, profiling, _utils, logs and their options."""
+"""Tests the helpers beside the wrappers: poptorch.testing, profiling, _utils, logs and their
+options.
+"""
 
 import json
 import os

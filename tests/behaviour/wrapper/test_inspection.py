@@ -1,4 +1,4 @@
-"""Anchored tensors, times of transfers, synthetic data; and clipping over two IPUs."""
+"""Tests anchored tensors, times of transfers, synthetic data, and clipping over two IPUs."""
 
 import copy
 import time
@@ -63,7 +63,7 @@ def test_anchored_gradients_losses_and_updated_weights():
 
 
 def sgd_factors(group, loss_scaling):
-    """PopART's, of a parameter group as torch has it."""
+    """Returns PopART's factors for a parameter group of torch."""
     undamped = group["lr"] * (1 - group["dampening"])
     return undamped / loss_scaling, 1 - undamped * group["weight_decay"]
 

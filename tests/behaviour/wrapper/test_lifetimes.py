@@ -1,4 +1,4 @@
-"""What a compilation leaves behind when it is gone: destroy(), failed compilations, detached."""
+"""Tests what remains of a compilation after destroy(), after a failure, and when detached."""
 
 import copy
 import pickle
@@ -67,7 +67,7 @@ def test_a_destroyed_program_has_no_compilation_time():
 
 
 def test_what_an_optimiser_needed_goes_with_its_program():
-    """Sums of float16 gradients must be running means; others are divided at the end."""
+    """float16 gradients must be summed as running means; others are divided at the end."""
     model = Model()
     halves = poptorch.optim.SGD(
         model.parameters(), lr=0.1, use_combined_accum=False, accum_type=torch.float16
@@ -102,12 +102,12 @@ def test_a_member_may_be_replaced_once_its_wrapper_is_destroyed(log):
     model.first = torch.nn.Linear(3, 3)
     torch.testing.assert_close(poptorch.inferenceModel(model)(X), model(X).detach())
     assert "was replaced" not in log.text
-    wrapped(X)  # which goes on with what it had
+    wrapped(X)  # it continues with the previous state
     assert log.text.count("first of a Model was replaced after the model was wrapped") == 1
 
 
 def wrong_state(model):
-    """An optimiser with a momentum of another shape than the weight's."""
+    """Returns an optimiser with a momentum of another shape than the weight's."""
     optimiser = momentum(model)
     optimiser.state[model.first.weight] = {"momentum_buffer": torch.ones(7)}
     return optimiser
@@ -122,7 +122,7 @@ def test_a_failed_compilation_leaves_no_program():
             wrapped(X)
         assert not wrapped.isCompiled() and not wrapped.isAttachedToDevice()
     groups = poptorch.CommGroupType.All, 1, poptorch.VariableRetrievalMode.OnePerGroup
-    wrapped.first.bias.replicaGrouping(*groups)  # which a compiled model refuses
+    wrapped.first.bias.replicaGrouping(*groups)  # a compiled model refuses it
     assert optimiser.state_dict()["state"][0]["momentum_buffer"].shape == (7,)
     optimiser.state.clear()
     loss = wrapped(X)

@@ -9,7 +9,7 @@ import pytest
 import zygote
 
 LISTINGS = pathlib.Path(__file__).parents[3] / "examples/python/listings"
-# What a listing must print, in order.
+# Lines that a listing must print, in order.
 EXPECTED = {
     "training_model": ["0: ", "799: "],
     "inference_model": ["torch.return_types.topk"],

@@ -1,4 +1,4 @@
-"""Whole models of other people's making, and the cost of compiling long ones."""
+"""Tests whole models of other authors, and the cost of compiling long models."""
 
 import copy
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 def train_both(model, batch, tolerance=1e-4):
-    """One SGD step of eager and of ours: losses and every parameter's and buffer's new value."""
+    """Makes one SGD step in eager torch and here: compares loss, parameters and buffers."""
     eager = copy.deepcopy(model)
     optimiser = torch.optim.SGD(eager.parameters(), lr=0.1)
     expected = eager(*batch)
@@ -93,7 +93,7 @@ def ops_by_pass(layers):
 
 
 def test_passes_and_their_ops_grow_with_the_layers():
-    """How long they take is a row of the nightly: tests/nightly/deep.py."""
+    """The nightly measures how long the passes take: tests/nightly/deep.py."""
     few, many = ops_by_pass(10), ops_by_pass(100)
     assert [name for name, _, _ in few] == [name for name, _, _ in many]
     for (name, *small), (_, *large) in zip(few, many, strict=True):

@@ -1,4 +1,4 @@
-"""Implicit copies of weights call the wrapper's methods, which programs replace to count them."""
+"""Implicit copies of weights call the wrapper's methods, which programs replace to count copies."""
 
 import contextlib
 import inspect
@@ -23,7 +23,7 @@ class Model(torch.nn.Module):
 
 
 class Counted:
-    """A wrapper for training and one for inference, and how often each copies weights."""
+    """Returns a training and an inference wrapper, and counts of weight copies of each."""
 
     def __init__(self, name):
         torch.manual_seed(1)
@@ -47,7 +47,7 @@ class Counted:
         setattr(wrapper, name, counting)
 
 
-# All that a program can ask a tensor that it holds: attributes, and methods without arguments.
+# Everything that a program can ask of a tensor: attributes, and methods without arguments.
 ATTRIBUTES = [
     name
     for name, kind in vars(torch._C.TensorBase).items()
@@ -85,7 +85,7 @@ def test_weights_are_fetched_once(read):
 
 
 @pytest.mark.shared
-@pytest.mark.filterwarnings("ignore")  # of properties that torch will no longer have
+@pytest.mark.filterwarnings("ignore")  # about properties that torch will remove
 @pytest.mark.parametrize("read", METADATA.values(), ids=METADATA)
 @pytest.mark.parametrize("tensor", ["fc.weight", "scale"])
 def test_reading_what_a_tensor_is_fetches_it_once(tensor, read):
@@ -94,7 +94,7 @@ def test_reading_what_a_tensor_is_fetches_it_once(tensor, read):
     for step in (1, 2):
         case.training(X)
         for _ in range(2):
-            with contextlib.suppress(RuntimeError, TypeError):  # of what such a tensor has not got
+            with contextlib.suppress(RuntimeError, TypeError):  # about attributes that it lacks
                 read(held)
             assert case.counts["training"] == step
 

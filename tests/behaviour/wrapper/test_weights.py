@@ -1,4 +1,6 @@
-"""Where weights are, when they move, and what copies and pickles of wrapped objects hold."""
+"""Tests where weights are, when they move, and the contents of copies and pickles of wrapped
+objects.
+"""
 
 import copy
 import io
@@ -26,7 +28,7 @@ class Model(torch.nn.Module):
 
 
 class Case:
-    """A model with a training and an inference wrapper, and what eager torch makes of a step."""
+    """A model with a training and an inference wrapper, and eager torch's result of a step."""
 
     def __init__(self, micro_batches):
         torch.manual_seed(1)

@@ -1,8 +1,9 @@
-"""W0 to W9 against eager torch in float32, as far as rounding lets them be compared.
+"""The workloads W0 to W9 agree with eager torch in float32, as far as rounding permits a
+comparison.
 
-Small networks train freely for 100 steps; those that amplify rounding are set back to eager's
-state before every step, of which POPTORCH_TEST_STEPS sets the number (default few; 100 is the
-promise).
+Small networks train freely for 100 steps. Networks that amplify rounding are reset to eager's state
+before every step; POPTORCH_TEST_STEPS sets their number of steps (default: a few; the documented
+promise is 100).
 """
 
 import os
@@ -21,7 +22,7 @@ SLOTS["momentum_buffer"] = "optimiser.momentum_buffer"
 
 @pytest.fixture(autouse=True)
 def one_thread():
-    """Of torch: its threads wait for one another while other tests have the cores."""
+    """Limits torch to one thread: its threads wait for each other on a busy machine."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -29,12 +30,12 @@ def one_thread():
 
 
 def close(ours, eager, tolerance):
-    """max|a - b| / max|b|, for tensors that are not all zero."""
+    """Compares max|a - b| / max|b| with the tolerance, for tensors that are not all zero."""
     return (ours - eager).abs().max() <= tolerance * eager.abs().max().clamp(min=1e-30)
 
 
 class Race:
-    """A workload in eager torch and in ours, over the same batches."""
+    """A workload in eager torch and in PopTorch, over the same batches."""
 
     def __init__(self, name, steps, **changes):
         self.eager, self.ours = make(name), make(name)
@@ -45,7 +46,7 @@ class Race:
         )
 
     def step(self, batch):
-        """(loss of eager, loss of ours) after one step each."""
+        """Returns (eager loss, our loss) after one step each."""
         self.optimiser.zero_grad()
         loss = self.eager.model(*batch)
         loss.backward()
@@ -53,7 +54,7 @@ class Race:
         return loss.detach(), self.wrapped(*batch)
 
     def set_back(self):
-        """Gives ours the weights, buffers and optimiser state of eager."""
+        """Copies weights, buffers and optimiser state from eager."""
         with torch.no_grad():
             for name, tensor in self.eager.model.state_dict().items():
                 self.ours.model.state_dict()[name].copy_(tensor)
@@ -88,7 +89,7 @@ def test_free_training(name):
 
 
 def deviation(ours, eager, before):
-    """The largest error of an update beyond 2 ulp, relative to its tensor's largest move."""
+    """Returns the largest error of an update beyond 2 ulp, relative to its largest change."""
     worst = 0.0
     for key, tensor in eager.items():
         if not tensor.is_floating_point():
@@ -148,7 +149,7 @@ BOUNDARY_CASTS = {"aten::to", "aten::_to_copy", "aten::copy_"}
 
 
 def aten_kernels(function):
-    """Names of the ATen ops that run in `function`, beside allocations, views and casts."""
+    """Returns names of the ATen ops that run in `function`, except allocations, views, casts."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=activities) as profile:
         function()

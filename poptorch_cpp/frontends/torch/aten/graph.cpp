@@ -17,7 +17,7 @@ struct Groups {
   Shape shape;  // of the result
 
   explicit Groups(Call& c) : x(c.tensor(0)), axis(c.axis(c.number(2).integer, x.rank())) {
-    if (c.given(3)) c.unsupported("a result to write into. Leave `out` away.");
+    if (c.given(3)) c.unsupported("a result to write into. Leave out the argument `out`.");
     if (!c.given(4)) c.unsupported("the number of groups, `dim_size`, must be given.");
     shape = x.shape();
     shape[axis] = c.number(4).integer;

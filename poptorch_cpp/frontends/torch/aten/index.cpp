@@ -55,7 +55,7 @@ Values take_along_dim(Call& c) {
   const auto dim = static_cast<size_t>(c.axis(c.integer("dim"), x.rank()));
   if (index.rank() != x.rank()) {
     c.fail(support::str("the tensor has ", x.rank(), " dimensions and its indices ", index.rank(),
-                        ", which must be as many."));
+                        ". Both numbers must be equal."));
   }
   Shape others = x.shape(), together = index.shape();
   others.at(dim) = together.at(dim) = 1;

@@ -50,7 +50,7 @@ Values bilinear(Call& c) {
   const Val a = c.operand(0, dtype), b = c.operand(1, dtype), w = c.operand(2, dtype);
   const Shape sizes = w.type().shape;
   if (sizes.size() != 3 || a.type().rank() == 0 || b.type().rank() == 0) {
-    c.fail("the weight has three dimensions, and both inputs have features.");
+    c.fail("the weight must have three dimensions, and both inputs a dimension of features.");
   }
   const int64_t out = sizes[0], left = sizes[1], right = sizes[2];
   const int64_t rows = a.type().elements() / a.type().shape.back();

@@ -180,7 +180,7 @@ Values unsafe_split(Call& c) {
   Ints sizes = c.ints(size_t{1});
   if (!c.is_list(1)) {
     const int64_t each = sizes.at(0);
-    if (each <= 0) c.fail("a part has at least one element.");
+    if (each <= 0) c.fail("a part must have at least one element.");
     sizes.assign(static_cast<size_t>((size + each - 1) / each), each);
   }
   Values parts;

@@ -104,7 +104,7 @@ int32_t compute(void* self, const PoptorchCustomCall* use, char* error, size_t s
       if (made.sizes() != shape_of(type)) {
         throw UserError(str("result ", i, " has the shape ", ir::shape_text(made.sizes().vec()),
                             ", but on zeros it had ", ir::shape_text(shape_of(type).vec()),
-                            ". Shapes are those of the compilation."));
+                            ". Shapes must stay as they were at compilation."));
       }
       const at::Tensor dense = made.to(options_of(type)).contiguous();
       std::memcpy(use->buffers[use->input_count + i], dense.data_ptr(), dense.nbytes());

@@ -124,7 +124,8 @@ Extras::~Extras() = default;
 
 void Extras::set(const std::string& name, const Argument& value) {
   if (argument_row(arguments_.kind(), name).in_groups) {
-    throw UserError(str("[optim] ", name, " of ", arguments_.kind(), " is a number of the groups. ",
+    throw UserError(str("[optim] ", name, " of ", arguments_.kind(),
+                        " is set for each parameter group. ",
                         "Change it in param_groups()[i].options()."));
   }
   arguments_.take(name, value);
@@ -145,8 +146,8 @@ void Extras::markAsVariable(const std::string& name) {
     variable_.insert(name);
     return;
   }
-  throw UserError(str("[optim] ", name, " is structure of the update of ", arguments_.kind(),
-                      ": it is always compiled in."));
+  throw UserError(str("[optim] ", name, " is part of the structure of the update of ",
+                      arguments_.kind(), ", so it is always a constant."));
 }
 
 void Extras::check_host_step() const {

@@ -146,7 +146,7 @@ void check_parameters(const ir::OptimiserSpec& spec, const std::vector<NamedTens
   for (const auto& group : spec.groups) {
     for (const std::string& name : group.parameters) {
       if (seen.insert(name).second) continue;
-      throw UserError(str("[optimiser] ", name, " is several times in the optimizer's parameter ",
+      throw UserError(str("[optimiser] ", name, " is in several of the optimizer's parameter ",
                           "groups, but a step updates it once. Name each parameter once."));
     }
   }
@@ -160,10 +160,10 @@ void check_parameters(const ir::OptimiserSpec& spec, const std::vector<NamedTens
 
 UserError constant_changed(const std::string& name, const std::string& where,
                            const std::string& was, const std::string& is) {
-  return UserError(str("[optimiser] '", name, "'", where, " was compiled as ", was, " but got ", is,
-                       ". It had its default then, which makes it a constant: markAsVariable() of "
-                       "an optimizer of poptorch::optim before the first call, or wrap the module "
-                       "anew."));
+  return UserError(
+      str("[optimiser] '", name, "'", where, " was compiled as ", was, " but got ", is,
+          ". It had its default value then, which makes it a constant. Call markAsVariable() of an "
+          "optimizer of poptorch::optim before the first call, or wrap the module again."));
 }
 
 void check_same(const std::string& name, double was, double is) {
@@ -204,7 +204,7 @@ std::vector<std::pair<std::string, double>> changes(const ir::OptimiserSpec& com
   if (compiled.kind != wanted.kind || compiled.groups.size() != wanted.groups.size()) {
     throw UserError(str("[optimiser] the model was compiled with ", compiled.kind, " and ",
                         compiled.groups.size(), " groups but got ", wanted.kind, " and ",
-                        wanted.groups.size(), ". Wrap the module anew."));
+                        wanted.groups.size(), ". Wrap the module again."));
   }
   check_same("max_grad_norm", compiled.max_grad_norm, wanted.max_grad_norm);
   check_same("accum_type", compiled.accumulator_type, wanted.accumulator_type);

@@ -46,7 +46,7 @@ ExecutionStrategy::ExecutionStrategy(std::string name, std::vector<Phase> phases
         if (places_.emplace(block, next).second) continue;
         throw support::UserError(support::str(
             "[partition] ", block, " associated with more than one stage. Name each block once; ",
-            "what runs later again needs a block with an id of its own."));
+            "what runs again later needs a block with another id."));
       }
       ++next.index;
       ++next.stage;

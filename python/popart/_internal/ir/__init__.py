@@ -1,4 +1,4 @@
-"""Graphs, ops and options as PopART shows them: views of what popxl holds."""
+"""Graphs, ops and options in PopART's interface: views of popxl's objects."""
 
 from popart._internal.ir import op, patterns
 from popart._internal.ir.graph import Graph

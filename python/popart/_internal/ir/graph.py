@@ -1,4 +1,4 @@
-"""Graphs as PopART shows them."""
+"""Graphs in PopART's interface."""
 
 from typing import TYPE_CHECKING
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class TopoCons:
-    """Which ops of a graph must run before which, beyond what tensors say."""
+    """The order constraints between ops of a graph, beyond those of tensors."""
 
     def __init__(self, graph: "popxl.Graph") -> None:
         self._graph = graph
 
     def contains(self, before: Op, after: Op) -> bool:
-        """Whether `before` must run before `after`."""
+        """Returns whether `before` must run before `after`."""
         return before in self.getBefores(after)
 
     def getBefores(self, op: Op) -> list[Op]:
-        """The ops that must run before this one."""
+        """Returns the ops that must run before this one."""
         (record,) = [r for r in of(self._graph).ops if r.id == op.id]
         return [view(r) for r in of(self._graph).ops if r.id in record.after]
 
     def getAfters(self, op: Op) -> list[Op]:
-        """The ops that must run after this one."""
+        """Returns the ops that must run after this one."""
         return [view(r) for r in of(self._graph).ops if op.id in r.after]
 
 
@@ -38,7 +38,7 @@ class Graph:
         self._graph = graph
 
     def user(self) -> "popxl.Graph":
-        """popxl's graph."""
+        """Returns popxl's graph."""
         return self._graph
 
     @property
@@ -48,47 +48,47 @@ class Graph:
 
     @property
     def topoCons(self) -> TopoCons:
-        """Which ops must run before which."""
+        """The order constraints between ops."""
         return TopoCons(self._graph)
 
     def getOps(self) -> list[Op]:
-        """The graph's ops in the order in which they were written."""
+        """Returns the graph's ops in the order in which they were written."""
         return [view(record) for record in of(self._graph).ops]
 
     def getOpSchedule(self, pretty: bool = False) -> list[Op]:
-        """The graph's ops as PopART would order them; `pretty` changes nothing."""
+        """Returns the graph's ops in PopART's order; `pretty` has no effect."""
         return [view(record) for record in op_order(self._graph)]
 
     def getTensor(self, id: str) -> Tensor:
-        """The tensor with this id. ValueError when there is none."""
+        """Returns the tensor with this id. Raises ValueError if there is none."""
         return Tensor(self._graph.get_tensor(id))
 
     def getTensors(self) -> list[Tensor]:
-        """All tensors."""
+        """Returns all tensors."""
         return [Tensor(t) for t in self._graph.tensors]
 
     def getTensorIds(self) -> list[str]:
-        """The ids of all tensors."""
+        """Returns the ids of all tensors."""
         return list(of(self._graph).tensors)
 
     def getInputIds(self) -> list[str]:
-        """The ids of the inputs."""
+        """Returns the ids of the inputs."""
         return [t.id for t in self._graph.inputs]
 
     def getOutputIds(self) -> list[str]:
-        """The ids of the outputs."""
+        """Returns the ids of the outputs."""
         return [t.id for t in self._graph.outputs]
 
     def getCalledGraphs(self) -> "list[Graph]":
-        """Graphs that ops of this one call, each once."""
+        """Returns the graphs that ops of this one call, each once."""
         return [Graph(graph) for graph in self._graph.called_graphs]
 
     def setCanBeRecursivelyAutodiffed(self, can: bool) -> None:
-        """Whether autodiff of a graph that calls this one may differentiate it as well."""
+        """Sets whether autodiff of a calling graph may also differentiate this one."""
         of(self._graph).has_own_gradient = not can
 
     def getCanBeRecursivelyAutodiffed(self) -> bool:
-        """What was set; true at first."""
+        """Returns the value set by setCanBeRecursivelyAutodiffed; initially true."""
         return not of(self._graph).has_own_gradient
 
     def __contains__(self, id: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NumInputs:
-    """How many inputs an op takes."""
+    """The number of inputs that an op takes."""
 
     min: int = 0
     max: int = 0

@@ -1,4 +1,4 @@
-"""Programs as PopART shows them."""
+"""Programs in PopART's interface."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -22,27 +22,27 @@ class Ir:
         self._ir = ir
 
     def user(self) -> "popxl.Ir":
-        """popxl's Ir."""
+        """Returns popxl's Ir."""
         return self._ir
 
     def getId(self) -> int:
-        """Counts the Irs of the process."""
+        """Returns the number of the Ir in the process."""
         return self._ir.id
 
     def getSessionOptions(self) -> SessionOptions:
-        """The options; the same object each time."""
+        """Returns the options; the same object each time."""
         return options_of(self._ir)
 
     def getMainGraph(self) -> Graph:
-        """The main graph."""
+        """Returns the main graph."""
         return Graph(self._ir.main_graph)
 
     def getAllGraphs(self) -> list[Graph]:
-        """All graphs, the main graph first."""
+        """Returns all graphs, the main graph first."""
         return [Graph(graph) for graph in of(self._ir).graphs]
 
     def getGraph(self, id: str) -> Graph:
-        """The graph with this id; "" is the main graph. ValueError when there is none."""
+        """Returns the graph with this id; "" is the main graph. Raises ValueError if missing."""
         for graph in of(self._ir).graphs:
             if graph.id == id:
                 return Graph(graph)
@@ -54,16 +54,16 @@ class Ir:
             _core.log(_DEBUG, schedule_text(graph))
 
     def setPatterns(self, patterns: Any) -> None:
-        """Accepted: the compiler has passes of its own."""
+        """Accepted without effect: the compiler has other passes."""
 
     def applyPreAliasPatterns(self, graph: Graph) -> None:
-        """Accepted: the compiler has passes of its own."""
+        """Accepted without effect: the compiler has other passes."""
 
     def updateVertices(self) -> None:
-        """Accepted: nothing has to be brought up to date."""
+        """Accepted without effect: there is nothing to update."""
 
     def setDataFlow(self, dataFlow: Any) -> None:
-        """Takes the batches of a run for the transfers of every stream."""
+        """Sets the transfers of every stream in a run to the batches of a run."""
         self._ir.num_host_transfers = dataFlow.batchesPerStep()
 
     def dotCheckpoint(self, ir: Any, check: str) -> None:

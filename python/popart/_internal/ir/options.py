@@ -71,8 +71,11 @@ DEFAULTS: dict[str, Any] = {
 
 
 def _of_replicas(field: str, doc: str) -> Any:
-    """What the program's record has. RuntimeError when set after a Session was made, ValueError
-    for a number of replicas here that is none."""
+    """Makes a property of the program's record.
+
+    Setting it raises RuntimeError after a Session was made, and ValueError for an invalid number of
+    replicas in this process.
+    """
 
     def get(self: "SessionOptions") -> Any:
         return getattr(self._replicas, field)
@@ -86,17 +89,20 @@ def _of_replicas(field: str, doc: str) -> Any:
 
 
 class SessionOptions:
-    """Options of a program. Most are for hardware, kept and without effect; the emulator heeds:
+    """Options of a program. Setting an unknown option raises AttributeError.
 
-    enableEngineCaching, cachePath: whether, and in which folder, compiled programs are kept for the
-    next session of an equal one. POPXL_CACHE_DIR sets both.
-    dotChecks, logDir: which drawings are made, and where.
-    enableInplaceAmbiguityChecking: whether writes in place without an order are refused.
-    throwIfLog2ScaleTensorNotInRange: whether a scale outside of [-32, 32) ends the run, for the ops
-    that are written from then on.
-    replicatedGraphCount: the replicas of this process; where enableDistributedReplicatedGraphs,
-    globalReplicationFactor those of all, and globalReplicaOffset the number of the first one here.
-    AttributeError for an option that is not listed here.
+    Most are for hardware and have no effect. The emulator uses these:
+
+    enableEngineCaching, cachePath: Whether compiled programs are cached for later sessions of equal
+        programs, and in which folder. POPXL_CACHE_DIR sets both.
+    dotChecks, logDir: The drawings that are made, and their folder.
+    enableInplaceAmbiguityChecking: Whether in-place writes without an order are refused.
+    throwIfLog2ScaleTensorNotInRange: Whether a scale outside [-32, 32) ends the run, for ops that
+        are written afterwards.
+    replicatedGraphCount: The replicas of this process.
+    enableDistributedReplicatedGraphs: Whether other processes have replicas.
+    globalReplicationFactor: The replicas of all processes.
+    globalReplicaOffset: The number of this process's first replica.
     """
 
     def __init__(self, ir: "popxl.Ir | None" = None) -> None:
@@ -110,17 +116,17 @@ class SessionOptions:
         checks = _core.environment_text("POPART_DOT_CHECKS")
         object.__setattr__(self, "dotChecks", set(filter(None, checks.split(":"))))
 
-    if TYPE_CHECKING:  # what DEFAULTS names
+    if TYPE_CHECKING:  # the names in DEFAULTS
 
         def __getattr__(self, name: str) -> Any: ...
 
     replicatedGraphCount = _of_replicas("here", "The replicas of this process.")
-    enableDistributedReplicatedGraphs = _of_replicas("distributed", "Whether others have more.")
+    enableDistributedReplicatedGraphs = _of_replicas("distributed", "Whether others have replicas.")
     globalReplicationFactor = _of_replicas("everywhere", "The replicas of all processes.")
     globalReplicaOffset = _of_replicas("first", "The number of this process's first replica.")
 
     def getGlobalReplicationFactor(self) -> int:
-        """The replicas of all processes."""
+        """Returns the number of replicas of all processes."""
         return self._replicas.total
 
     @property
@@ -134,7 +140,7 @@ class SessionOptions:
 
 
 def options_of(ir: "popxl.Ir") -> SessionOptions:
-    """The options of a program; the same object each time."""
+    """Returns the options of a program; the same object each time."""
     record = of(ir)
     if record.options is None:
         record.options = SessionOptions(ir)

@@ -1,4 +1,4 @@
-"""Patterns, which rewrite graphs in PopART. The compiler here has passes of its own."""
+"""Patterns, which rewrite graphs in PopART. The compiler here has other passes."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from popart.enums import PatternsLevel
 
 
 class Patterns:
-    """Which patterns would run: a level, or names; kept and given back, without effect.
+    """A choice of patterns, by a level or by names. It is kept, and has no effect.
 
-    `Patterns([]).enablePattern("Gelu", True)` and such are accepted.
+    Calls such as `Patterns([]).enablePattern("Gelu", True)` are accepted.
     """
 
     def __init__(self, level: Any = PatternsLevel.Default) -> None:
@@ -16,16 +16,16 @@ class Patterns:
         self._enabled: dict[str, bool] = {}
 
     def enablePattern(self, name: str, enabled: bool) -> "Patterns":
-        """Notes that a pattern would or would not run."""
+        """Records whether a pattern is enabled."""
         self._enabled[name] = enabled
         return self
 
     def isPatternEnabled(self, name: str) -> bool:
-        """What was noted of a pattern; by default whether there is a level."""
+        """Returns the recorded value of a pattern; by default whether there is a level."""
         return self._enabled.get(name, self._level not in ([], PatternsLevel.NoPatterns))
 
     def enableRuntimeAsserts(self, on: bool) -> "Patterns":
-        """Accepted."""
+        """Accepted without effect."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""Groups of replicas as PopART shows them."""
+"""Groups of replicas in PopART's interface."""
 
 
 class ReplicaGrouping:
@@ -9,19 +9,19 @@ class ReplicaGrouping:
         self._size = numReplicas // stride if groupSize is None else groupSize
 
     def getNumReplicas(self) -> int:
-        """How many replicas there are."""
+        """Returns the number of replicas."""
         return self._replicas
 
     def getStride(self) -> int:
-        """The distance of neighbours in a group."""
+        """Returns the distance of neighbours in a group."""
         return self._stride
 
     def getGroupSize(self) -> int:
-        """How many replicas a group has."""
+        """Returns the number of replicas in a group."""
         return self._size
 
     def getNumGroups(self) -> int:
-        """How many groups there are."""
+        """Returns the number of groups."""
         return self._replicas // self._size
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Tensors as PopART shows them."""
+"""Tensors in PopART's interface."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ _TYPES = {t: DataType[_NAMES.get(t.name, t.name.upper())] for t in dtypes.ALL}
 
 
 def data_type(dtype: dtypes.dtype) -> DataType:
-    """PopART's name of popxl's dtype."""
+    """Returns PopART's data type of popxl's dtype."""
     return _TYPES[dtype]
 
 
@@ -26,23 +26,23 @@ class TensorInfo:
         self._dtype, self._shape = dtype, list(shape)
 
     def shape(self) -> list[int]:
-        """The sizes."""
+        """Returns the sizes."""
         return list(self._shape)
 
     def metaShape(self) -> list[int]:
-        """Empty: the user's tensor has it."""
+        """Returns an empty list: popxl's tensor has the meta shape."""
         return []
 
     def dataType(self) -> DataType:
-        """The element type."""
+        """Returns the element type."""
         return self._dtype
 
     def rank(self) -> int:
-        """The number of dimensions."""
+        """Returns the number of dimensions."""
         return len(self._shape)
 
     def nelms(self) -> int:
-        """The number of elements."""
+        """Returns the number of elements."""
         out = 1
         for n in self._shape:
             out *= n
@@ -65,7 +65,7 @@ class Tensor:
         self._tensor = tensor
 
     def user(self) -> "User":
-        """popxl's tensor."""
+        """Returns popxl's tensor."""
         return self._tensor
 
     @property
@@ -79,7 +79,7 @@ class Tensor:
         return TensorInfo(data_type(self._tensor.dtype), self._tensor.shape)
 
     def tensorType(self) -> TensorType:
-        """Whether it is a variable, a constant, a stream or a value."""
+        """Returns whether it is a variable, a constant, a stream or a value."""
         record = of(self._tensor)
         if isinstance(record, VariableRecord):
             return TensorType.Variable
@@ -88,35 +88,35 @@ class Tensor:
         return TensorType.Stream if record.stream else TensorType.ActGrad
 
     def hasTensorData(self) -> bool:
-        """Whether the program holds data for it, as for variables and constants."""
+        """Returns whether the program holds data for it: true for variables and constants."""
         return isinstance(of(self._tensor), (VariableRecord, ConstantRecord))
 
     def isAliased(self) -> bool:
-        """Whether another tensor shares its memory."""
+        """Returns whether another tensor shares its memory."""
         record, root = of(self._tensor), of(self._tensor).root()
         others = of(record.graph).tensors.values()
         return any(t is not self._tensor and of(t).root() is root for t in others)
 
     def isModified(self) -> bool:
-        """Whether an op of its graph writes its memory."""
+        """Returns whether an op of its graph writes its memory."""
         record, root = of(self._tensor), of(self._tensor).root()
         ops = of(record.graph).ops
         return any(of(t).root() is root for op in ops for t in op.modified)
 
     def hasProducer(self) -> bool:
-        """Whether an op makes it."""
+        """Returns whether an op makes it."""
         return of(self._tensor).producer is not None
 
     def hasVirtualGraphId(self) -> bool:
-        """Whether it has an IPU."""
+        """Returns whether its IPU is known."""
         return of(self._tensor).ipu is not None
 
     def getVirtualGraphId(self) -> int:
-        """Its IPU. UndefinedValue without one."""
+        """Returns its IPU. Raises UndefinedValue without one."""
         return self._tensor.ipu
 
     def getGraph(self) -> "Graph":
-        """The graph that it belongs to."""
+        """Returns the graph to which it belongs."""
         return of(self._tensor).graph._pb_graph
 
     def __eq__(self, other: object) -> bool:

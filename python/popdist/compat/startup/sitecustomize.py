@@ -1,5 +1,5 @@
-"""Python reads this when it starts under poprun: stand-ins go to the end of the search path, where
-what is installed comes first. Another sitecustomize that this one hides is read as well."""
+"""Python runs this file when it starts under poprun. It appends the stand-ins to the search path,
+so that installed packages come first, and runs another sitecustomize that it hides."""
 
 import importlib.machinery
 import importlib.util

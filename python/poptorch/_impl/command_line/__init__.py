@@ -1,1 +1,1 @@
-"""The commands of `python -m poptorch` that have more than one line."""
+"""The commands of `python -m poptorch`."""

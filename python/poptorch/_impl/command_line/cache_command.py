@@ -1,4 +1,7 @@
-"""The folder of enableExecutableCaching as the command line shows it: see compile/cache.hpp."""
+"""`python -m poptorch cache`: shows and prunes a folder of enableExecutableCaching.
+
+The format is that of compile/cache.hpp.
+"""
 
 import time
 from argparse import Namespace
@@ -14,7 +17,7 @@ _MIB = 2**20
 
 
 def list_entries(given: Namespace) -> int:
-    """Prints key, size, when each was last used, and the version that made it."""
+    """Prints key, size and time of the last use of each entry."""
     entries = _entries(_folder(given))
     for path in entries:
         about = path.stat()
@@ -25,7 +28,7 @@ def list_entries(given: Namespace) -> int:
 
 
 def verify(given: Namespace) -> int:
-    """Reads every entry; 1 where one is damaged."""
+    """Reads every entry; returns 1 if one is damaged."""
     damaged = 0
     entries = _entries(_folder(given))
     for path in entries:
@@ -41,7 +44,7 @@ def verify(given: Namespace) -> int:
 
 
 def prune(given: Namespace) -> int:
-    """Takes away what the arguments ask for; without any, every entry."""
+    """Removes the entries that the arguments select; without arguments, all entries."""
     entries = _entries(_folder(given))
     kept = 0.0
     removed = 0
@@ -65,14 +68,14 @@ def prune(given: Namespace) -> int:
 def _folder(given: Namespace) -> Path:
     name = given.folder or environment.text("POPTORCH_CACHE_DIR")
     if not name:
-        raise Error("no folder was named. Give one, or set POPTORCH_CACHE_DIR.")
+        raise Error("no folder was named. Pass one, or set POPTORCH_CACHE_DIR.")
     if not Path(name).is_dir():
         raise Error(f"there is no folder {name}.")
     return Path(name)
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Last used first."""
+    """Returns the entries; the last used one is first."""
 
     def found() -> Iterator[tuple[float, Path]]:
         for path in folder.glob(f"*{_SUFFIX}"):

@@ -1,4 +1,4 @@
-"""Files of executables as the command line shows them: see docs/executables.md."""
+"""`python -m poptorch` commands for files of executables: see docs/executables.md."""
 
 import json
 from argparse import Namespace
@@ -9,7 +9,7 @@ from poptorch_core import _torch
 
 
 def show(given: Namespace) -> int:
-    """Prints version, sections and, of each tensor of the state, type and shape."""
+    """Prints version, sections, and the dtype and shape of each tensor of the state."""
     file = _torch.ExecutableFile(given.file)
     print(f"version {json.loads(file.read('about'))['version']}")
     for section in file.sections():
@@ -21,13 +21,13 @@ def show(given: Namespace) -> int:
 
 
 def program(given: Namespace) -> int:
-    """Prints the program's text."""
+    """Prints the text of the program."""
     print(_torch.ExecutableFile(given.file).read("program").decode(), end="")
     return 0
 
 
 def weights(given: Namespace) -> int:
-    """Writes the state, by the names of its slots, as safetensors."""
+    """Writes the tensors of the state, by name, as safetensors."""
     file = _torch.ExecutableFile(given.file)
     held = {name: tensor.clone() for name, tensor in file.state().items()}
     Path(given.to).write_bytes(safetensors.torch.save(held))

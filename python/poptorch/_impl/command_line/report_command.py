@@ -1,4 +1,4 @@
-"""`python -m poptorch report`: reports of executables, anew, and compared."""
+"""`python -m poptorch report`: writes reports of executables, and compares reports."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from poptorch_core.reports import files, recording
 
 
 def make(given: Namespace) -> int:
-    """Writes the report of given.place into given.to; prints what bounds it and what it advises.
+    """Writes the report of given.place into given.to; prints the bottleneck and advice.
 
     given.compare: the report, or executable, to compare with, or None.
     """
@@ -30,20 +30,20 @@ def make(given: Namespace) -> int:
 
 @contextlib.contextmanager
 def _telling_damage(*places: Path | None) -> Iterator[None]:
-    """Around what trusts the data of reports, which anybody may have cut or changed."""
+    """Converts exceptions that damaged reports cause in the body into poptorch.Error."""
     try:
         yield
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         named = " or ".join(repr(str(place)) for place in places if place is not None)
         raise Error(
             f"[profiling] the report of {named} is damaged, or of another release "
-            f"({type(error).__name__}: {error}). Write it anew."
+            f"({type(error).__name__}: {error}). Write it again."
         ) from None
 
 
 def _found(place: Path) -> list[Path]:
-    """What has a report: the place or, of an autoReport.directory, the folders in it."""
-    # Not by Path.exists, which raises where a folder must not be looked into.
+    """Returns the places of reports: the place, or the folders in an autoReport.directory."""
+    # Path.exists would raise for a folder without permission.
     if os.path.exists(place / "report.json") or not os.path.isdir(place):
         return [place]
     return sorted(file.parent for file in place.glob("**/report.json")) or [place]
@@ -53,7 +53,7 @@ def _one(place: Path) -> Path:
     found = _found(place)
     if len(found) > 1:
         names = ", ".join(str(one) for one in found)
-        raise Error(f"[profiling] {str(place)!r} holds several reports. Name one: {names}.")
+        raise Error(f"[profiling] {str(place)!r} has several reports. Name one: {names}.")
     return found[0]
 
 
@@ -69,7 +69,7 @@ def _make(data: dict[str, Any], other: dict[str, Any] | None, folder: Path) -> N
 
 
 def _data(place: Path) -> dict[str, Any]:
-    """Of a report's folder, one of its files, or an executable's."""
+    """Returns the data of a report, given by its folder or a file of it, or of an executable."""
     if os.path.isdir(place) or not _is_executable(place):
         return files.read(place)
     file = _torch.ExecutableFile(str(place))

@@ -1,4 +1,4 @@
-"""The batches of a user's batch sampler, put together in groups of one step each."""
+"""Joins the batches of a user's batch sampler into groups of one step."""
 
 from collections.abc import Iterator, Sized
 from typing import Any, cast
@@ -34,13 +34,13 @@ class Groups:
 
 
 def groups_in(batches: int, size: int, keeps_rest: bool) -> int:
-    """How many groups of `size` there are."""
+    """Returns the number of groups of `size`."""
     whole, rest = divmod(batches, size)
     return whole + (1 if rest and keeps_rest else 0)
 
 
 def joined(batches: list[Any]) -> Any:
-    """One structure, each tensor of which has the rows of all: of the first what is no tensor."""
+    """Concatenates the tensors of batches; other objects are those of the first batch."""
     if len(batches) == 1:
         return batches[0]
     leaves: list[list[torch.Tensor]] = [[] for _ in batches]

@@ -1,7 +1,7 @@
-"""Random numbers of batches: each draws from streams that are seeded for it alone.
+"""Random numbers of batches: each batch draws from streams that are seeded for it.
 
-So a batch is the same whether those before it were loaded or not, and by whichever worker. A batch
-of an iterable data set, of which every worker has its own, depends on the worker as well.
+So a batch does not depend on the worker that loads it, or on whether earlier batches were loaded.
+Every worker iterates an iterable data set separately, so such a batch depends on the worker, too.
 """
 
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from poptorch._impl.data.order import Numbered
 from poptorch_core import _core
 from torch.utils.data import _DatasetKind, get_worker_info
 
-_BEFORE = -1  # the "number" of what comes before the first batch
+_BEFORE = -1  # the number for draws before the first batch
 
 
 class SeededFetcher:
-    """Fetches what a Numbered asks for, of a fetcher that is made when the first comes."""
+    """Fetches the batch of a Numbered; creates the underlying fetcher at the first call."""
 
     def __init__(self, make: Callable[[], Any], by_worker: bool) -> None:
         self._make, self._by_worker = make, by_worker
@@ -24,7 +24,7 @@ class SeededFetcher:
         self._count = 0
 
     def fetch(self, asked: Numbered) -> Any:
-        """A batch."""
+        """Returns a batch."""
         info = get_worker_info()
         if info is not None:
             _core.meet_fault("load", "worker", info.id)
@@ -33,7 +33,7 @@ class SeededFetcher:
             if isinstance(asked, Numbered):
                 self.seed_start(asked.seed, worker)
             self._fetcher = self._make()
-        if not isinstance(asked, Numbered):  # of a loader that a data set uses in a worker
+        if not isinstance(asked, Numbered):  # from a loader that a data set uses in a worker
             return self._fetcher.fetch(asked)
         host_rng.seed(asked.seed, worker, self._count if self._by_worker else asked.number)
         self._count += 1
@@ -41,24 +41,24 @@ class SeededFetcher:
 
     @staticmethod
     def seed_start(seed: int, worker: int = 0) -> None:
-        """Seeds what is drawn when the data set's iteration begins."""
+        """Seeds the draws at the start of the data set's iteration."""
         host_rng.seed(seed, worker, _BEFORE)
 
 
 class IsolatedFetcher:
-    """A SeededFetcher that leaves the random numbers of its process alone."""
+    """A SeededFetcher that restores the random state of its process."""
 
     def __init__(self, fetcher: SeededFetcher) -> None:
         self._fetcher = fetcher
 
     def fetch(self, asked: Numbered) -> Any:
-        """A batch."""
+        """Returns a batch."""
         with host_rng.kept():
             return self._fetcher.fetch(asked)
 
 
 class SeedsBatches:
-    """A worker_init_fn after which the worker takes `Numbered` indices."""
+    """A worker_init_fn that makes the worker accept `Numbered` indices."""
 
     def __init__(self, then: Callable[[int], Any] | None) -> None:
         self._then = then

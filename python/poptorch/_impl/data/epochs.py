@@ -1,8 +1,8 @@
-"""A DataLoader's passes over its data (epochs), and the position of one: plain data, from which a
-loader that was made alike goes on with the same batches.
+"""A DataLoader's passes over its data (epochs), and their positions.
 
-A pass that is taken up leaves out what the program has had: of a map-style data set without loading
-it, of an iterable one by loading it again.
+A position is plain data. A loader with the same arguments continues from it with the same batches.
+A resumed pass skips the items that the program has received: it does not load those of a map-style
+data set, and loads those of an iterable one again.
 """
 
 import contextlib
@@ -24,13 +24,15 @@ Position = dict[str, Any]
 
 
 class Passes:
-    """Those of one loader.
+    """The passes of one loader.
 
-    order: its index sampler. share: the part of the data set that is this process's, or None.
-    rebatched: rows of what the program is given, where these are put together of smaller batches.
-    group: batches of a user's sampler in what the program is given; keeps_rest: or fewer, at last.
-    own_process: the process does nothing but load.
-    rows_to_drop: rows at the beginning of the latest pass that the program has had.
+    order: its index sampler.
+    share: this process's part of the data set, or None.
+    rebatched: the rows of an item of the program, if it is joined from smaller batches; else None.
+    group: the batches of a user's sampler in an item of the program.
+    keeps_rest: the last item may have fewer of them.
+    own_process: the process only loads data.
+    rows_to_drop: rows at the beginning of the latest pass that the program has received before.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Passes:
         self.pending: Position | None = None
 
     def iterate(self, loader: Any) -> Iterator[Any]:
-        """The loader begins a pass, or takes one up."""
+        """Begins a pass, or resumes one."""
         batches = self._batches(loader)
         return batches if self.group == 1 else Groups(batches, self.group, self._keeps_rest)
 
@@ -80,7 +82,7 @@ class Passes:
             self.share.restore(old.share)
             self.share.next_epoch()
         if isinstance(self.share, ReplicaShare):
-            old.first = None  # of another number of processes, it was another index
+            old.first = None  # the first index depends on the number of processes
         batches, items, self.rows_to_drop = self._had(pending["taken"])
         self.order.take_up(old, batches, leaves_trace=self.own_process)
         iterator = self._iterator(loader, old)
@@ -89,7 +91,7 @@ class Passes:
         return iterator
 
     def _begin(self) -> Pass:
-        # In place of the seed that torch draws for its workers.
+        # Replaces the seed that torch draws for its workers.
         seed = torch.empty((), dtype=torch.int64).random_(generator=self.generator)
         share = None
         if self.share is not None:
@@ -100,7 +102,7 @@ class Passes:
         return begun
 
     def _had(self, taken: int) -> tuple[int, int, int]:
-        """Batches that the order leaves out, items to load for nothing, rows to drop behind."""
+        """Returns the batches that the order skips, items to load and skip, and rows to drop."""
         if self.rebatched is None:
             return (0, taken, 0) if self.iterable else (taken * self.group, 0, 0)
         rows = taken * self.rebatched
@@ -110,7 +112,7 @@ class Passes:
         return batches, 0, rows
 
     def _iterator(self, loader: Any, current: Pass) -> Iterator[Any]:
-        # A map-style data set that the program itself loads draws from the program's numbers.
+        # A map-style data set without workers draws from the program's generators.
         isolated = loader.num_workers == 0 and (self.own_process or self.iterable)
         self.order.numbered = isolated or loader.num_workers > 0
         with _torchs_draws_replaced(loader, current.seed):
@@ -125,14 +127,14 @@ class Passes:
         return iterator
 
     def position(self, taken: int | None) -> Position:
-        """Where it is: behind `taken` items of the current pass, or None: before a new one.
+        """Returns the position after `taken` items of the current pass; None: before a new pass.
 
-        Raises poptorch.Error for a loader whose position does not say what comes next.
+        Raises poptorch.Error for a loader whose position does not determine the next items.
         """
         if not self.in_order:
             raise Error(
-                "[data] the position of a loader with in_order=False cannot be saved: its batches "
-                "come as they are ready. Leave in_order at True."
+                "[data] the position of a loader with in_order=False cannot be saved: the order of "
+                "its batches depends on timing. Leave in_order at True."
             )
         found: Position = {"kind": self.kind(), "taken": taken or 0, "pass": None, "next": None}
         if self.pending is not None:
@@ -146,7 +148,7 @@ class Passes:
         return found
 
     def start_from(self, states: dict[str, Any]) -> None:
-        """The next pass is a new one that begins with these."""
+        """Makes the next pass begin with these states."""
         self.order.restore(states)
         if self.share is not None:
             self.share.restore(states["share"])
@@ -154,17 +156,17 @@ class Passes:
             host_rng.restore(states["random"])
 
     def kind(self) -> dict[str, Any]:
-        """What must be the same of a loader that goes on at a position, by the argument's name."""
+        """Returns the values, by argument, that a loader needs to continue from a position."""
         rows = None if self.iterable else len(self.dataset)
         kind = {"rows of the data set": rows, **self._arguments}
-        if isinstance(self.share, ReplicaShare):  # it may go on in another number of processes
+        if isinstance(self.share, ReplicaShare):  # the number of processes may change
             kind["rows of the data set"] = self.share.elements
             kind["combinedBatchSize"] = self.share.step_of_all
             kind["batch_size of the workers"] = kind["rebatched"] = None
         return kind
 
     def check(self, position: Position) -> None:
-        """Raises poptorch.Error for what is no position of a loader like this one."""
+        """Raises poptorch.Error unless it is a position of a loader like this one."""
         try:
             kind, old, taken = position["kind"], position["pass"], position["taken"]
             states = position["next"] if old is None else old
@@ -179,14 +181,14 @@ class Passes:
                 Pass(**old)
         except Exception:
             raise Error(
-                "[data] this is no position of a poptorch.DataLoader: take one from its "
+                "[data] this is not a position of a poptorch.DataLoader. Pass a result of its "
                 "state_dict()."
             ) from None
         for name, value in self.kind().items():
             if name not in kind or kind[name] != value:
                 raise Error(
                     f"[data] the loader's {name} is {value}, but was {kind.get(name)} when the "
-                    "position was saved. Make the loader with the same arguments."
+                    "position was saved. Create the loader with the same arguments."
                 )
         if states["samplers"] is not None:
             self.order.check(states["samplers"])
@@ -194,7 +196,7 @@ class Passes:
 
 @contextlib.contextmanager
 def _torchs_draws_replaced(loader: Any, seed: int) -> Iterator[None]:
-    """Torch draws seeds from a generator that nobody else has; workers take Numbered indices."""
+    """Makes torch draw seeds from a private generator, and workers accept Numbered indices."""
     asked = loader.generator, loader.worker_init_fn
     loader.generator = torch.Generator().manual_seed(seed)
     loader.worker_init_fn = SeedsBatches(asked[1])
@@ -205,10 +207,10 @@ def _torchs_draws_replaced(loader: Any, seed: int) -> Iterator[None]:
 
 
 class Steps:
-    """What a pass gives the program.
+    """The iterator that the program gets for a pass.
 
-    taken: how many items, with those before the pass was taken up; over: the program has seen the
-    end.
+    taken: the number of items so far, with those before the pass was resumed.
+    over: the program has reached the end.
     """
 
     def __init__(self, batches: Iterator[Any], taken: int) -> None:
@@ -233,12 +235,12 @@ class Steps:
 
 
 class OwnProcess:
-    """What a process that loads ahead goes through: the loader without the process."""
+    """The loader's iteration in a separate process that loads ahead."""
 
     def __init__(self, loader: Any, passes: Passes) -> None:
         self._loader, self._passes = copy.copy(loader), copy.copy(passes)
         self._passes.own_process = True
-        self._seed: int | None = torch.initial_seed()  # as the program's order would depend on it
+        self._seed: int | None = torch.initial_seed()  # the program's order depends on it
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -250,20 +252,23 @@ class OwnProcess:
         return self._passes.iterate(self._loader)
 
     def take_up(self, position: Position) -> None:
-        """The next pass goes on there. To be called before the process is started."""
+        """Makes the next pass continue from a position. Call it before the process starts."""
         self._passes.pending = position
 
     def position(self, running: bool) -> Position:
-        """That of the current pass's beginning, or before the next; {"refused": why} without."""
+        """Returns the position at the beginning of the current pass, or before the next one.
+
+        Returns {"refused": why} if the position cannot be saved.
+        """
         try:
             found = self._passes.position(0 if running else None)
             if found["next"] is not None:
                 found["next"]["random"] = host_rng.current()
-            pickle.dumps(found)  # for the way to the program
-        except Exception as error:  # also of samplers; only who asks for a position needs it
+            pickle.dumps(found)  # it is sent to the program
+        except Exception as error:  # also of samplers; it matters only if a position is needed
             return {"refused": error.message if isinstance(error, Error) else str(error)}
         return found
 
     def rows_to_drop(self) -> int:
-        """Of the pass that was just begun: see Passes."""
+        """Returns Passes.rows_to_drop of the current pass."""
         return self._passes.rows_to_drop

@@ -1,6 +1,6 @@
-"""The random numbers of this process that anybody draws from: torch's, Python's and NumPy's.
+"""The global random number generators of this process: torch's, Python's and NumPy's.
 
-Their states are plain data, as files and processes are given it.
+Their states are plain data, which can be sent to files and processes.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ State = dict[str, Any]
 
 
 def current() -> State:
-    """The state of all three."""
+    """Returns the states of all three generators."""
     return {
         "torch": torch.get_rng_state(),
         "python": random.getstate(),
@@ -30,8 +30,11 @@ def current() -> State:
 
 
 def restore(state: State) -> None:
-    """Puts all three into a state. ValueError, TypeError, RuntimeError or KeyError for what is
-    none, and then they are as before."""
+    """Sets the states of all three generators.
+
+    Raises ValueError, TypeError, RuntimeError or KeyError for an invalid state, and then restores
+    the old states.
+    """
     before = current()
     try:
         _restore(state)
@@ -49,7 +52,7 @@ def _restore(state: State) -> None:
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """What is drawn meanwhile leaves no trace."""
+    """Restores the states after the body."""
     before = torch.get_rng_state(), random.getstate()
     numpys = None if numpy is None else numpy.random.get_state()
     try:
@@ -62,7 +65,7 @@ def kept() -> Iterator[None]:
 
 
 def seed(*numbers: int) -> None:
-    """Seeds all three with a mixture of the numbers."""
+    """Seeds all three generators with a hash of the numbers."""
     text = ",".join(str(number) for number in numbers).encode()
     mixed = hashlib.blake2b(text, digest_size=8).digest()
     torch.default_generator.manual_seed(int.from_bytes(mixed, "little"))
@@ -72,7 +75,7 @@ def seed(*numbers: int) -> None:
 
 
 def state_of(generator: Any) -> State | None:
-    """The state of a generator object of any of the three kinds; None for other objects."""
+    """Returns the state of a generator object of the three kinds, or None for other objects."""
     if isinstance(generator, torch.Generator):
         return {"torch": generator.get_state()}
     if isinstance(generator, random.Random):
@@ -85,7 +88,7 @@ def state_of(generator: Any) -> State | None:
 
 
 def restore_to(generator: Any, state: State) -> None:
-    """Puts a generator object into a state of `state_of`."""
+    """Sets the state of a generator object to a result of state_of()."""
     if "torch" in state:
         generator.set_state(state["torch"])
     elif "python" in state:

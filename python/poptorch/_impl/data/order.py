@@ -1,7 +1,7 @@
-"""The order in which a DataLoader goes through its data, so that a pass can be taken up again.
+"""The order in which a DataLoader iterates its data, so that a pass can be resumed.
 
-A pass that is taken up draws the same order as before from the random state that it began with,
-leaves out what the program has had, and leaves no trace in the program's random numbers.
+A resumed pass draws the same order again from the random state at its beginning, and skips the
+items that the program has received. It does not change the program's random numbers.
 """
 
 import contextlib
@@ -18,11 +18,13 @@ _END = object()
 
 @dataclass
 class Pass:
-    """How a pass over the data began; plain data.
+    """The state at the beginning of a pass over the data; plain data.
 
-    seed: of the random numbers of its batches. share: how the process's Share was before.
-    random, samplers: the states when the first index was drawn, or None before. generator: that
-    of the loader. first: a checksum of the first index.
+    seed: seeds the random numbers of its batches.
+    share: the state of the process's Share before the pass.
+    random, samplers: the states at the draw of the first index, or None before it.
+    generator: the state of the loader's generator.
+    first: a checksum of the first index.
     """
 
     seed: int
@@ -33,12 +35,12 @@ class Pass:
     first: int | None = None
 
     def as_data(self) -> dict[str, Any]:
-        """What Pass(**…) takes."""
+        """Returns the arguments of Pass(**…)."""
         return asdict(self)
 
 
 class Numbered(NamedTuple):
-    """What a worker is asked to load: an index with the pass's seed and the batch's number."""
+    """A request to a worker: an index with the pass's seed and the batch's number."""
 
     index: Any
     seed: int
@@ -46,9 +48,9 @@ class Numbered(NamedTuple):
 
 
 class Order:
-    """An index sampler. Every iteration is a pass, which `begin` or `take_up` has set up.
+    """An index sampler. Call begin() or take_up() before each iteration, which is a pass.
 
-    numbered: give `Numbered` instead of the plain indices.
+    numbered: yields `Numbered` instead of plain indices.
     """
 
     def __init__(self, sampler: Any, generator: Any) -> None:
@@ -57,35 +59,35 @@ class Order:
         self._pass: Pass | None = None
         self._skipped: int | None = None
         self._leaves_trace = False
-        # A sampler that draws while it goes gets a random stream of its own: the program's, as
-        # it is when the pass begins. What the program draws meanwhile then changes nothing.
+        # A sampler that draws during the pass gets a separate random stream: a copy of the
+        # program's at the beginning. So draws of the program do not change the order.
         self._isolated = not sampler_state.is_torchs(sampler)
 
     def __len__(self) -> int:
         return len(self._sampler)
 
     def begin(self, new: Pass) -> None:
-        """The next iteration is a new pass."""
+        """Makes the next iteration a new pass."""
         self._pass, self._skipped = new, None
 
     def take_up(self, old: Pass, skipped: int, *, leaves_trace: bool) -> None:
-        """The next iteration is an old pass, without its first batches.
+        """Makes the next iteration resume an old pass, without its first batches.
 
-        leaves_trace: the process's random numbers go on as after the pass's beginning.
+        leaves_trace: the process's random numbers continue as after the beginning of the pass.
         """
         self._pass, self._skipped, self._leaves_trace = old, skipped, leaves_trace
 
     def check(self, states: sampler_state.States) -> None:
-        """Raises poptorch.Error for states that are of other samplers."""
+        """Raises poptorch.Error for states of different samplers."""
         sampler_state.check(self._sampler, states)
 
     def states(self) -> dict[str, Any]:
-        """What the next pass will begin with, as attributes of a Pass."""
+        """Returns the states at the beginning of the next pass, as attributes of a Pass."""
         once = sampler_state.iterator_in(self._sampler)
         if once is not None:
             raise Error(
                 f"[data] a sampler of type {type(once).__name__} is an iterator, which "
-                "gives its indices once: its position cannot be saved. Pass an object whose "
+                "yields its indices only once: its position cannot be saved. Pass an object whose "
                 "__iter__ begins a new pass."
             )
         generator = self._generator
@@ -95,13 +97,13 @@ class Order:
         }
 
     def restore(self, states: dict[str, Any]) -> None:
-        """Begins the next pass with these."""
+        """Restores the states for the next pass."""
         sampler_state.restore(self._sampler, states["samplers"])
         if states["generator"] is not None and self._generator is not None:
             host_rng.restore_to(self._generator, states["generator"])
 
     def started(self) -> Pass:
-        """The current pass, with the states that it began or would begin with."""
+        """Returns the current pass, with the states at its beginning."""
         current = self._pass
         assert current is not None
         if current.samplers is None:
@@ -109,7 +111,7 @@ class Order:
         return current
 
     def _note_start(self, current: Pass) -> None:
-        # Who asks for no position is not troubled by a sampler that has none.
+        # A sampler whose state cannot be saved matters only if the program saves a position.
         with contextlib.suppress(Exception):
             vars(current).update(self.states(), random=host_rng.current())
 
@@ -139,7 +141,7 @@ class Order:
         yield from indices
 
     def _left(self, old: Pass, skipped: int) -> Iterator[Any]:
-        """What is left of an old pass; its order has been drawn."""
+        """Draws the order of an old pass again; returns the indices that are left."""
         if old.random is not None and old.samplers is not None:
             host_rng.restore(old.random)
             self.restore({"samplers": old.samplers, "generator": old.generator})
@@ -148,8 +150,8 @@ class Order:
         if first is not _END and old.first not in (None, _checksum(first)):
             raise Error(
                 f"[data] the {sampler_state.name_of(self._sampler)} does not give the "
-                "order of the pass that is to be taken up. Give it state_dict() and "
-                "load_state_dict(), or let it draw from a generator that is an attribute."
+                "order of the pass to resume. Define state_dict() and load_state_dict(), or let "
+                "it draw from a generator that is an attribute."
             )
         if skipped == 0 and first is not _END:
             return _with_first(first, indices)

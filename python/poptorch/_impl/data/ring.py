@@ -1,6 +1,6 @@
-"""Memory and semaphores of two processes without names: nothing of them outlives the processes.
+"""A ring buffer and semaphores for two processes, without names, so that they end with both.
 
-They travel as file descriptors over the connection of the two.
+File descriptors are sent over the connection between the processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = tuple[tuple[int, ...], torch.dtype]
 
 
 class Semaphore:
-    """A counter of the kernel's: one process adds, the other waits and takes."""
+    """A semaphore in the kernel: one process releases it, the other acquires it."""
 
     def __init__(self, value: int = 0, *, file: int | None = None) -> None:
         flags = os.EFD_SEMAPHORE | os.EFD_CLOEXEC
@@ -31,8 +31,11 @@ class Semaphore:
         os.eventfd_write(self.file, count)
 
     def acquire(self, unless: Sequence[int], timeout: float | None = None) -> bool:
-        """Takes one. False when, before there is one, any file of `unless` has something to read or
-        was closed at its other end, or the time (in seconds) is over."""
+        """Waits for the semaphore and acquires it.
+
+        Returns False if, before that, a file of `unless` becomes readable or is closed by its peer,
+        or the timeout (in seconds) is over.
+        """
         poll = select.poll()
         for file in (self.file, *unless):
             poll.register(file, select.POLLIN)
@@ -52,13 +55,12 @@ class Semaphore:
 
 
 class Ring:
-    """`slots` places for an item: tensors [slots, *shape], and what each slot holds, [slots, 3].
+    """Shared memory for `slots` items: tensors [slots, *shape] and a header [slots, 3].
 
-    header: by slot its kind and its number of rows. given_up: a cell of it for the number of epochs
-    that the reader wants no more of.
-
-    semaphores: counts of free slots, of filled ones, and of epochs that the worker may load.
-    Raises MemoryError, with what is asked for, where there is not as much.
+    header: kind and number of rows of each slot.
+    given_up: an element of the header with the number of epochs that the reader has abandoned.
+    semaphores: counts of free slots, of filled slots, and of epochs that the worker may load.
+    Raises MemoryError if there is not enough shared memory.
     """
 
     def __init__(self, slots: int, shapes: Sequence[Shape], files: Sequence[int] | None = None):
@@ -80,7 +82,7 @@ class Ring:
             whole = mmap.mmap(self._memory, offsets[-1])
         except OSError as error:
             raise MemoryError(
-                f"[data] {offsets[-1]} bytes of shared memory for {slots} items cannot be had "
+                f"[data] cannot allocate {offsets[-1]} bytes of shared memory for {slots} items "
                 f"({error.strerror}). Use smaller batches or a smaller buffer_size."
             ) from error
         self.header, *self.tensors = (
@@ -91,13 +93,13 @@ class Ring:
         self.given_up = self.header[0, 2]
 
     def send(self, connection: Connection, pid: int) -> None:
-        """Gives it to the process at the other end."""
+        """Sends it to the process at the other end of the connection."""
         for file in (self._memory, *(semaphore.file for semaphore in self.semaphores)):
             multiprocessing.reduction.send_handle(connection, file, pid)
 
     @classmethod
     def received(cls, connection: Connection, slots: int, shapes: Sequence[Shape]) -> Ring:
-        """What the other end sends."""
+        """Receives a ring from the other end of the connection."""
         files = [multiprocessing.reduction.recv_handle(connection) for _ in range(4)]
         return cls(slots, shapes, files)
 

@@ -1,8 +1,8 @@
-"""What a sampler would draw next: the state of it and of the samplers that it holds, as plain data.
+"""The states of a sampler and the samplers that it holds, as plain data.
 
-A sampler with `state_dict()` and `load_state_dict()` tells it itself. Of others it is the random
-generators among its attributes and, where the class is not torch's, its attributes that are numbers
-or texts.
+A sampler with `state_dict()` and `load_state_dict()` defines its state. The state of others is the
+random generators among its attributes. If the class is not torch's, attributes that are numbers or
+texts are included.
 """
 
 import copy
@@ -14,11 +14,11 @@ from poptorch._impl.data import host_rng
 from poptorch_core import Error
 
 States = dict[str, dict[str, Any]]
-_SAMPLERS = ("sampler", "batch_sampler", "_batches")  # attributes that are, of whatever class
+_SAMPLERS = ("sampler", "batch_sampler", "_batches")  # attributes that count as samplers
 
 
 def is_torchs(sampler: Any) -> bool:
-    """Whether it, and what it holds, draws all of a pass when the pass begins, as torch's do."""
+    """Returns whether it draws a whole pass at its beginning, like torch's samplers."""
     return all(
         type(part).__module__.startswith(("torch.utils.data", "poptorch."))
         or isinstance(part, (range, list, tuple))
@@ -27,22 +27,22 @@ def is_torchs(sampler: Any) -> bool:
 
 
 def states(sampler: Any) -> States:
-    """The states by place: "" for the sampler, "sampler.batches" for what its attributes hold."""
+    """Returns the states by path: "" for the sampler, "sampler.batches" for nested attributes."""
     return {place: _state(part) for place, part in _parts(sampler)}
 
 
 def iterator_in(sampler: Any) -> Any:
-    """The sampler, or what it holds, that can be gone through once only; None without."""
+    """Returns the sampler, or one that it holds, that is an iterator; None if there is none."""
     return next((part for _, part in _parts(sampler) if hasattr(part, "__next__")), None)
 
 
 def name_of(sampler: Any) -> str:
-    """The class of the innermost: what a user has made."""
+    """Returns the class of the innermost sampler, which is usually the user's."""
     return type([part for _, part in _parts(sampler)][-1]).__name__
 
 
 def check(sampler: Any, states: States) -> None:
-    """Raises poptorch.Error where the states are of samplers with other attributes."""
+    """Raises poptorch.Error if the states belong to different samplers."""
     parts = dict(_parts(sampler))
     for place, state in states.items():
         part = parts.get(place)
@@ -50,12 +50,12 @@ def check(sampler: Any, states: States) -> None:
             got = "none" if part is None else f"a {type(part).__name__}"
             raise Error(
                 f"[data] the loader had a {state['class']} as sampler{place and ' ' + place} when "
-                f"its state was saved, and has {got}. Make it as it was."
+                f"its state was saved, but now has {got}. Create the same sampler."
             )
 
 
 def restore(sampler: Any, states: States) -> None:
-    """Gives the samplers their states."""
+    """Restores the states of the samplers."""
     parts = dict(_parts(sampler))
     for place, state in states.items():
         part = parts[place]
@@ -84,7 +84,7 @@ def _state(sampler: Any) -> dict[str, Any]:
 
 
 def _parts(sampler: Any) -> Iterator[tuple[str, Any]]:
-    """The sampler and those among its attributes, by place; each once."""
+    """Yields the sampler and those among its attributes by path, each once."""
     waiting, seen = [("", sampler)], set()
     while waiting:
         place, part = waiting.pop()

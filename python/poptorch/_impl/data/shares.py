@@ -1,8 +1,8 @@
-"""The part of a data set that one of several processes has.
+"""The share of a data set that one of several processes loads.
 
-Shuffling is global: every process draws the same permutation of the whole, so that the parts of an
-epoch do not overlap. It lies in shared memory: workers that live from epoch to epoch see the new
-one.
+Shuffling is global: every process draws the same permutation of the whole data set, so that the
+shares of an epoch do not overlap. The permutation is in shared memory, so that persistent workers
+see each new one.
 """
 
 from typing import Any
@@ -15,32 +15,32 @@ from poptorch_core import Error
 
 
 def groups_of_replicas(options: Any) -> int:
-    """Of one process: those that have rows of their own, L/g."""
+    """Returns the number of input groups of one process, L/g."""
     return core_table.execution_of(options).input_groups
 
 
 def micro_batches(options: Any) -> int:
-    """Micro-batches of one step of one process: D·A·(L/g)."""
+    """Returns the number of micro-batches of one step of one process, D·A·(L/g)."""
     return core_table.execution_of(options).input_factor
 
 
 def check_groups_lie_within(options: Any) -> None:
-    """Raises poptorch.Error where replicas of several processes would share rows in one process."""
+    """Raises poptorch.Error if replicas of different processes belong to one input group."""
     apart = options.input_cgt == enums.CommGroupType.Orthogonal and options.input_group_size > 1
     if options.Distributed.numProcesses > 1 and apart:
         raise Error(
             f"[data] inputReplicaGrouping({options.input_group_size}, CommGroupType.Orthogonal) in "
-            f"{options.Distributed.numProcesses} processes: in one, replicas that share rows would "
-            "lie in several of these, so that rows by replica are not those of one process. Use "
-            "CommGroupType.Consecutive, or give each process its rows."
+            f"{options.Distributed.numProcesses} processes: an input group would have replicas in "
+            "several processes, so rows cannot be divided by replica. Use "
+            "CommGroupType.Consecutive, or pass each process its rows."
         )
 
 
 class Share(torch.utils.data.Dataset):
-    """The elements of one process.
+    """The elements of one process. Subclasses map an index to a place in the order.
 
-    processes: how many there are, or what else must be the same of a loader that goes on at a
-    position. Subclasses say which element of the order is at an index.
+    processes: the number of processes, or another value that must be equal in a loader that
+    continues from a position.
     """
 
     processes: Any
@@ -52,12 +52,12 @@ class Share(torch.utils.data.Dataset):
         self._order: torch.Tensor | None = None
 
     def shuffle_globally(self, seed: int) -> None:
-        """From here on, every epoch has an order of its own."""
+        """Makes every later epoch use a new order."""
         self._random = torch.Generator().manual_seed(seed).get_state()
         self._order = torch.arange(len(self._dataset)).share_memory_()
 
     def next_epoch(self) -> None:
-        """Draws its order."""
+        """Draws the order of the next epoch."""
         if self._order is None or self._random is None:
             return
         generator = torch.Generator()
@@ -71,11 +71,11 @@ class Share(torch.utils.data.Dataset):
         return order
 
     def state(self) -> dict[str, Any]:
-        """What the next epoch depends on."""
+        """Returns the state that the next epoch depends on."""
         return {"random": self._random, "epoch": self._epoch}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """The next epoch is that of a state()."""
+        """Restores a result of state(), for the next epoch."""
         self._random, self._epoch = state["random"], state["epoch"]
 
     def _position(self, index: int) -> int:
@@ -87,12 +87,12 @@ class Share(torch.utils.data.Dataset):
 
 
 class ContiguousShare(Share):
-    """Elements that follow each other.
+    """A contiguous range of the order.
 
-    step: rows of a step of one process. drop_last: every process has the same whole number of
-    steps; otherwise all elements are shared out, one more to the first processes. Shuffled epochs
-    by turns begin behind what the division leaves over, and at the beginning. Raises poptorch.Error
-    where there is no step for each.
+    step: the rows of a step of one process. drop_last: every process has the same whole number of
+    steps; else all elements are divided, and the first processes may have one more. Shuffled epochs
+    alternately skip the remainder of the division at the beginning and at the end.
+    Raises poptorch.Error if a process would have no step.
     """
 
     def __init__(self, dataset: Any, options: Any, step: int, drop_last: bool) -> None:
@@ -105,9 +105,9 @@ class ContiguousShare(Share):
             each, more = total // (step * count) * step, 0
         if each == 0:
             raise Error(
-                f"[data] {total} elements are too few for {count} processes with {step} a step: "
-                f"one has no share. Give at least {step * count if drop_last else count}, or use "
-                "smaller batches."
+                f"[data] {total} elements are too few for {count} processes with {step} elements "
+                f"a step. Use at least {step * count if drop_last else count} elements, or smaller "
+                "batches."
             )
         self._length = each + (index < more)
         self._start = index * each + min(index, more)
@@ -124,11 +124,11 @@ class ContiguousShare(Share):
 
 
 class ReplicaShare(Share):
-    """Of every step of all processes, the rows of this one's replicas: each replica has those that
-    it would have in one process with all of them.
+    """The rows of this process's replicas in every step of all processes.
 
-    batch: rows of a micro-batch. drop_last: without it, the data must fill the last step. Raises
-    poptorch.Error where it does not, where there is no step, or by check_groups_lie_within.
+    Each replica gets the rows that it would get if one process ran all replicas.
+    batch: the rows of a micro-batch. drop_last: if False, the data must fill the last step.
+    Raises poptorch.Error if they do not, if there is no step, or by check_groups_lie_within().
     """
 
     def __init__(self, dataset: Any, options: Any, batch: int, drop_last: bool) -> None:
@@ -143,8 +143,8 @@ class ReplicaShare(Share):
         if steps == 0 or (rest and not drop_last):
             raise Error(
                 f"[data] auto_distributed_partitioning='by_replica': {total} elements are "
-                f"{'fewer than' if steps == 0 else 'no multiple of'} the {everybody} of a step of "
-                f"all {self._count} processes. Use "
+                f"{'fewer than' if steps == 0 else 'not a multiple of'} the {everybody} of a step "
+                f"of all {self._count} processes. Use "
                 f"{'smaller batches' if steps == 0 else 'drop_last=True'} or another number of "
                 "elements."
             )
@@ -160,18 +160,17 @@ class ReplicaShare(Share):
 
 
 def replica_rows(rows: int, options: Any, process: int, count: int) -> torch.Tensor:
-    """Which rows of a global batch are those of a process's replicas.
+    """Returns the indices of the rows of a global batch that belong to a process's replicas.
 
-    rows: of a step of all `count` processes, in blocks of one row or more for every group of
-    replicas. Raises poptorch.Error for a number that cannot be shared, or by
-    check_groups_lie_within.
+    rows: the rows of a step of all `count` processes, in blocks of at least one row for each input
+    group. Raises poptorch.Error if the number cannot be divided, or by check_groups_lie_within().
     """
     check_groups_lie_within(options)
     parts = micro_batches(options) * count
     if rows == 0 or rows % parts:
         raise Error(
             f"[data] a batch of {rows} rows cannot be shared by {count} processes: a step has "
-            f"{parts} micro-batches (device iterations, accumulation and replicas of all). Give a "
+            f"{parts} micro-batches (device iterations, accumulation and replicas of all). Pass a "
             "multiple of these."
         )
     block = rows // parts * groups_of_replicas(options)

@@ -1,4 +1,4 @@
-"""Ctrl-C while a process is started: it is heard once the process has all that it is given."""
+"""Delays Ctrl-C while a process is started, until the process has all its arguments."""
 
 import contextlib
 import signal
@@ -10,11 +10,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def held(context: Any) -> Iterator[None]:
-    """Ctrl-C waits, and a process that is started meanwhile does not hear it before it says so.
+    """Delays Ctrl-C in the body; a process that starts there blocks it until it unblocks it.
 
-    context: of multiprocessing, the one that starts it.
+    context: the multiprocessing context that starts the process.
     """
-    # The helpers that multiprocessing starts have rules of their own for it.
+    # The helper processes of multiprocessing must not inherit the blocked signal.
     resource_tracker.ensure_running()
     if context.get_start_method() == "forkserver":
         forkserver.ensure_running()
@@ -29,14 +29,14 @@ def held(context: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unheard() -> Iterator[None]:
-    """What arrives meanwhile is raised at the end.
+    """Raises a SIGINT that arrives in the body only after it.
 
-    A blocked signal is not enough: any other thread of the program may take it, and Python's
-    handler then runs in the main one.
+    Blocking the signal in this thread is not enough: another thread may receive it, and Python's
+    handler then runs in the main thread.
     """
     handler = signal.getsignal(signal.SIGINT)
     if handler is None or threading.current_thread() is not threading.main_thread():
-        yield  # not Python's, or run elsewhere
+        yield  # the handler is not Python's, or runs in another thread
         return
     arrived = []
     try:

@@ -1,4 +1,4 @@
-"""What the worker process of an AsynchronousDataAccessor does: it fills the slots of a ring."""
+"""The worker process of an AsynchronousDataAccessor, which fills the slots of a ring buffer."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ logger = logger_of(__name__)
 
 
 class Slot(enum.IntEnum):
-    """What a filled slot holds; row 0 of its header. Row 1 is the number of rows of data."""
+    """The kind of a filled slot: column 0 of its header. Column 1 is the number of rows."""
 
     DATA = 0
     END_OF_EPOCH = 1
 
 
 class ItemsError(AssertionError):
-    """Items of a data set hold what is no tensor."""
+    """Raised if an item of a data set contains an object that is not a tensor."""
 
 
 def _send(connection: Any, message: Any) -> None:
-    """Sends it by value: for a tensor's memory, both processes would have to meet once more."""
+    """Sends a message by value, because sharing a tensor's memory needs another handshake."""
     connection.send_bytes(pickle.dumps(message))
 
 
 def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
-    """An item's structure and its tensors. ItemsError for anything else in it."""
+    """Returns an item's structure and its tensors; raises ItemsError for other objects in it."""
     tensors: list[torch.Tensor] = []
     node = flatten(item, tensors)
     leaves = [part for part in walk([node]) if part.kind in ("tensor", "constant")]
@@ -58,9 +58,10 @@ def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
 
 @contextlib.contextmanager
 def workers_end_with_this_process(loader: torch.utils.data.DataLoader) -> Iterator[None]:
-    """Worker processes that the loader starts meanwhile end with this one, however that ends.
+    """Makes worker processes that the loader starts in the body end with this process.
 
-    Torch's own look every five seconds whether their parent, which may be a fork server, lives.
+    Torch's workers check only every five seconds whether their parent, which may be a fork server,
+    is alive.
     """
     asked = loader.worker_init_fn
     loader.worker_init_fn = EndsWithMaker(asked)
@@ -71,7 +72,7 @@ def workers_end_with_this_process(loader: torch.utils.data.DataLoader) -> Iterat
 
 
 def _guard_all_loaders() -> None:
-    """Of this process: the workers of every DataLoader end with it."""
+    """Makes the workers of every DataLoader in this process end with it."""
     plain = torch_dataloader._MultiProcessingDataLoaderIter.__init__
 
     def guarded(self: Any, loader: torch.utils.data.DataLoader) -> None:
@@ -83,10 +84,9 @@ def _guard_all_loaders() -> None:
 
 @dataclasses.dataclass
 class Task:
-    """What the worker is asked to do.
+    """The task of a worker.
 
-    shapes: those of the ring's tensors where a worker before has described an item; None: this one
-    does.
+    shapes: the shapes of the ring's tensors if an earlier worker has described an item; else None.
     """
 
     program: Process
@@ -97,7 +97,7 @@ class Task:
     shapes: list[Shape] | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # in the worker, which is about to start
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # runs in the worker, before it starts
         self.__dict__.update(state)
 
 
@@ -109,18 +109,18 @@ class _Worker:
         self._positions: Any = positions if isinstance(dataset, OwnProcess) else None
         self._first: Any = None
         self._slot = 0
-        self._rows = 0  # rows already in the slot being filled, when rebatching
-        self._drop = 0  # rows of the epoch that the reader does not want
-        self._epochs = 0  # that have ended
+        self._rows = 0  # rows in the current slot, when rebatching
+        self._drop = 0  # rows at the beginning of the epoch to skip
+        self._epochs = 0  # completed epochs
 
     def run(self) -> None:
-        # The parent answers Ctrl-C and ends us; a second handler here would only print noise.
+        # The parent handles Ctrl-C and ends this process; a handler here would print it twice.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # held while we were started
-        os.setpgid(0, 0)  # what the data set starts ends with us
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # blocked during the start
+        os.setpgid(0, 0)  # processes that the data set starts end with this one
         end_with(self._task.program)
         _guard_all_loaders()
-        # The cores are the step's: a second thread that spins at barriers would slow down both.
+        # The step needs the cores: threads that spin at barriers here would slow down both.
         torch.set_num_threads(1)
         logger.setLevel(self._task.log_level)
         try:
@@ -134,18 +134,18 @@ class _Worker:
             traceback.print_exc()
             sys.stderr.flush()
             text = "".join(traceback.format_exception_only(error)).strip()
-            with contextlib.suppress(OSError):  # the parent does not listen any more
+            with contextlib.suppress(OSError):  # the parent has closed the connection
                 _send(self._connection, ("failed", text, isinstance(error, ItemsError), None))
 
     def _wait(self, semaphore: Any) -> bool:
-        """False when the parent has asked to stop."""
+        """Acquires the semaphore; returns False if the parent requests a stop."""
         stop = [self._connection.fileno()]
         return not self._connection.poll() and semaphore.acquire(unless=stop)
 
     def _start(self) -> bool:
-        """Describes the first item to the parent and receives the ring that it made for it.
+        """Describes the first item to the parent and receives the ring for it.
 
-        False where the parent does not go on.
+        Returns False if the parent stops.
         """
         shapes, structure, position = self._task.shapes, None, None
         if shapes is None:
@@ -163,7 +163,7 @@ class _Worker:
             if self._connection.recv() == "stop":
                 return False
             self._ring = Ring.received(self._connection, self._task.buffer_size, shapes)
-        except (EOFError, OSError):  # closed at its other end
+        except (EOFError, OSError):  # the parent has closed the connection
             return False
         self._free, self._filled, self._go = self._ring.semaphores
         return True
@@ -188,7 +188,7 @@ class _Worker:
         if self._rows and self._task.keep_partial and not self._is_given_up():
             self._publish(Slot.DATA, self._rows)
         elif self._rows:
-            self._free.release()  # the slot taken for rows that are dropped
+            self._free.release()  # of the slot whose rows are dropped
         self._rows = 0
         if self._positions is not None:
             _send(self._positions, self._dataset.position(running=False))
@@ -227,7 +227,7 @@ class _Worker:
         return True
 
     def _publish(self, kind: Slot, rows: int) -> None:
-        if self._tell and kind == Slot.DATA:  # before the epoch's first
+        if self._tell and kind == Slot.DATA:  # before the epoch's first item
             _send(self._positions, self._dataset.position(running=True))
             self._tell = False
         self._ring.header[self._slot, 0] = int(kind)
@@ -237,9 +237,9 @@ class _Worker:
 
 
 def run_worker(task: Task, dataset: Any, connection: Any, positions: Any) -> None:
-    """The worker process: fills the ring of `task` until the other end of `connection` says stop.
+    """Runs the worker process: fills the ring of `task` until the parent requests a stop.
 
-    positions: where it sends those of a data set that has them: before an epoch's first item is
-    published, that of the epoch; before its end is, that of what will follow.
+    positions: a connection for the positions of a data set that has them. The worker sends an
+    epoch's position before its first item, and the next epoch's position before its end.
     """
     _Worker(dataset, connection, positions, task).run()

@@ -13,8 +13,8 @@ LONGEST_WAIT = 10.0  # seconds until a process whose connections are closed has 
 class FromWorkers:
     """Iterates over a torch DataLoader with workers, and names the worker that ended.
 
-    A process that is killed closes its connections before it ends. Torch, which was just reading a
-    batch from one, then finds all workers alive and reports a broken connection.
+    A killed process closes its connections before it ends. If torch is reading a batch from one, it
+    finds all workers alive and reports only a broken connection.
     """
 
     def __init__(self, batches: Iterator[Any]) -> None:
@@ -36,7 +36,7 @@ class FromWorkers:
 
     def _raise_if_one_ends(self, error: BaseException) -> None:
         workers = {worker.sentinel: worker for worker in getattr(self._batches, WORKERS)}
-        # Torch's handler of SIGCHLD may raise its error in here; after join() it has none.
+        # Torch's handler of SIGCHLD may raise its error here, but not after join().
         for ended in multiprocessing.connection.wait(workers, LONGEST_WAIT):
             worker = workers[cast(int, ended)]
             worker.join()
@@ -50,12 +50,12 @@ WORKERS = "_workers"  # torch's
 
 
 def _is_of_a_connection(error: BaseException) -> bool:
-    """Returns whether it was raised in this process, not in a worker by the user's data set."""
+    """Returns whether it was raised in this process, not by the data set in a worker."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).startswith("multiprocessing.")
 
 
 def iterate(loader: Any) -> Iterator[Any]:
-    """Returns an iterator over what torch's DataLoader gives."""
+    """Returns an iterator over the batches of torch's DataLoader."""
     batches = torch.utils.data.DataLoader.__iter__(loader)
     return FromWorkers(batches) if loader.num_workers else batches

@@ -1,1 +1,1 @@
-"""Emulated devices: the pool of IPUs that processes share, and what a device fault leaves."""
+"""Emulated devices: the pool of IPUs that processes share, and the handling of device faults."""

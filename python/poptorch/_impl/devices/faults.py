@@ -1,4 +1,4 @@
-"""What a fault leaves: nothing on the device, and on the host what was copied last."""
+"""Device faults, after which the device's state is lost and the host has its latest copies."""
 
 from poptorch._logging import logger_of
 
@@ -6,14 +6,14 @@ logger = logger_of(__name__)
 
 
 def is_lost(compiled) -> bool:
-    """Whether what the device held is lost. Whoever asks first causes a warning."""
+    """Returns whether a fault has lost the device's state; the first such call logs a warning."""
     if compiled is None or not compiled.executable.has_failed():
         return False
     if not compiled.device.told_of_failure:
         compiled.device.told_of_failure = True
         logger.warning(
-            f"The device of {compiled.name} has failed: what it held is lost. The host "
-            "has weights and optimiser state as they were last copied, perhaps of two steps: load "
-            "a checkpoint to go on from a whole step"
+            f"The device of {compiled.name} has failed: its weights and optimiser state are lost. "
+            "The host has their latest copies, which may be from different steps: load a "
+            "checkpoint to continue from a complete step"
         )
     return True

@@ -1,8 +1,9 @@
 """The emulated devices: a pool of IPUs that the processes of a machine share.
 
-A pool is a folder with one lock file an IPU. Whoever holds the lock has the IPU; the kernel takes
-it back when the process ends, however it ends. Devices are numbered as `gc-info -l` does: first the
-single IPUs, then the pairs of neighbours, the groups of four, and so on up to the whole pool.
+A pool is a folder with a lock file for each IPU. The process that holds the lock has the IPU; the
+kernel releases the lock when the process ends, also after a crash. Devices are numbered as in
+`gc-info -l`: first single IPUs, then pairs of neighbours, groups of four, and so on up to the whole
+pool.
 """
 
 import fcntl
@@ -27,7 +28,7 @@ logger = logger_of(__name__)
 VERSIONS = {1: "ipu1", 2: "ipu2", 21: "ipu21"}  # hardware version → profile of the compiler
 LARGEST_PER_PROCESS = 64
 SECONDS_BETWEEN_TRIES = 15
-# A process that holds more than this share looks for wrappers that nobody uses any more.
+# A process that holds more than 1/N of the pool runs the garbage collector to free unused wrappers.
 _SHARE_TO_COLLECT = 4
 
 
@@ -47,7 +48,7 @@ class Pool:
 
     @classmethod
     def of_environment(cls) -> "Pool":
-        """POPTORCH_IPU_POOL=<IPUs>[:<version>[:<folder>]]; 64 of version 2 without it."""
+        """Reads POPTORCH_IPU_POOL=<IPUs>[:<version>[:<folder>]]; default: 64 IPUs of version 2."""
         text = environment.text("POPTORCH_IPU_POOL")
         if not text:
             return cls()
@@ -63,7 +64,7 @@ class Pool:
 
     @contextmanager
     def lock_folder(self) -> Iterator[int]:
-        """Where the lock files are, as a file descriptor: a folder of this user's own."""
+        """Opens the private folder of the lock files; yields its file descriptor."""
         base = self.folder or private_folders.runtime_folder() / "ipus"
         file = private_folders.open_private(Path(base, VERSIONS[self.version]), "device pool")
         try:
@@ -72,14 +73,14 @@ class Pool:
             os.close(file)
 
     def groups(self, size: int) -> dict[int, range]:
-        """Devices of `size` IPUs, a power of two: id → its IPUs."""
+        """Returns the IPUs of each device of `size` IPUs, a power of two, by the device's id."""
         first, each = 0, 1
         while each < size:
             first, each = first + self.ipus // each, each * 2
         return {first + i: range(i * size, (i + 1) * size) for i in range(self.ipus // size)}
 
     def size_of(self, device: int) -> int:
-        """IPUs of a device; 0 when there is no such id."""
+        """Returns the number of IPUs of a device; 0 if there is no such id."""
         size = 1
         while size <= self.ipus:
             if device in self.groups(size):
@@ -89,7 +90,7 @@ class Pool:
 
 
 class Lease:
-    """IPUs that a wrapper holds, until release() or the end of wrapper or process."""
+    """IPUs that a wrapper holds until release(), or until the wrapper or the process ends."""
 
     def __init__(self, device: int, files: list[int]) -> None:
         self.device = device
@@ -98,18 +99,18 @@ class Lease:
         _leases.add(self)
 
     def release(self) -> None:
-        """Gives the IPUs back."""
+        """Releases the IPUs."""
         if self._finalizer.alive:
             self._finalizer()
             logger.debug(f"Detached from device {self.device}")
 
     def forget(self) -> None:
-        """Closes the files of a child of fork, whose parent goes on holding the IPUs."""
+        """Closes the files in a forked child; the parent still holds the IPUs."""
         _close(self._files)
 
     @property
     def ipus(self) -> int:
-        """How many it holds."""
+        """The number of IPUs."""
         return len(self._files)
 
 
@@ -119,7 +120,7 @@ _leases: "weakref.WeakSet[Lease]" = weakref.WeakSet()
 def _unlock(files: list[int]) -> None:
     for file in files:
         os.ftruncate(file, 0)
-        # Closing would not do: a child of fork may have the file open, too.
+        # Closing is not enough: a forked child may have the file open, too.
         fcntl.flock(file, fcntl.LOCK_UN)
     _close(files)
 
@@ -138,14 +139,28 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def ipuHardwareIsAvailable(num_ipus: int = 1) -> bool:
-    """Whether the pool has `num_ipus` IPUs, free or not. Never with POPTORCH_IPU_MODEL=1."""
+    """Returns whether the pool has enough IPUs, free or not.
+
+    Args:
+        num_ipus: The number of IPUs.
+
+    Returns:
+        Whether it has them; always False with POPTORCH_IPU_MODEL=1.
+    """
     return not uses_model() and num_ipus <= Pool.of_environment().ipus
 
 
 def ipuHardwareVersion(num_ipus: int = 1) -> int:
-    """The version of the pool's IPUs: 1, 2 or 21; 0 with POPTORCH_IPU_MODEL=1.
+    """Returns the version of the pool's IPUs.
 
-    Raises AssertionError when the pool has not so many.
+    Args:
+        num_ipus: The number of IPUs that the pool must have.
+
+    Returns:
+        1, 2 or 21; 0 with POPTORCH_IPU_MODEL=1.
+
+    Raises:
+        AssertionError: The pool does not have as many IPUs.
     """
     if uses_model():
         return 0
@@ -156,35 +171,35 @@ def ipuHardwareVersion(num_ipus: int = 1) -> int:
 
 
 def is_online(options: Any) -> bool:
-    """Whether a model with these options ever has a device: ConnectionType.Never and poprun's
-    --offline-mode say no."""
+    """Returns False with ConnectionType.Never or poprun's --offline-mode: no device is used."""
     from popdist import instance
 
     return options.connection_type != ConnectionType.Never and not instance.is_offline()
 
 
 def uses_model() -> bool:
-    """Whether the environment asks for an IPU Model, of any size, instead of devices."""
+    """Returns whether the environment requests an IPU Model, of any size, instead of devices."""
     return environment.flag("POPTORCH_IPU_MODEL") or uses_small_model()
 
 
 def uses_small_model() -> bool:
-    """Whether the environment asks for the IPU Model of four tiles."""
+    """Returns whether the environment requests the IPU Model with four tiles."""
     small = environment.flag("POPTORCH_SMALL_IPU_MODEL")
     return small and not environment.flag("POPTORCH_IPU_MODEL")
 
 
 def device_size(ipus: int) -> int:
-    """IPUs of the smallest device that has so many."""
+    """Returns the number of IPUs of the smallest device that has enough."""
     return 1 << max(ipus - 1, 0).bit_length()
 
 
 def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> Lease:
-    """Takes a device of `ipus` IPUs, or of the next power of two: `device`, or any that is free.
+    """Acquires a device of `ipus` IPUs, or of the next power of two.
 
-    why: a sentence on what needs them, for where the pool has not as many.
-    With POPTORCH_WAIT_FOR_IPU=1 it waits for one. Raises poptorch.Error for ids and sizes that the
-    pool does not have, and when all are taken.
+    device: the id of the device; None: any free one. why: a sentence about the need for the IPUs,
+    for the error if the pool is too small.
+    With POPTORCH_WAIT_FOR_IPU=1 it waits for a free device. Raises poptorch.Error for ids and sizes
+    that the pool does not have, and if all devices are in use.
     """
     size = device_size(ipus)
     why = why and f"{why} "
@@ -206,7 +221,7 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
                 logger.debug(f"Acquired IPU device with id {device}, running on device.")
             logger.log(TRACE, f"Attached to device {lease.device}")
             return lease
-        if not collected:  # a wrapper that nobody uses may hold one until it is collected
+        if not collected:  # an unused wrapper may hold a device until it is collected
             gc.collect()
             collected = True
             continue
@@ -225,7 +240,7 @@ def acquire(pool: Pool, ipus: int, device: int | None = None, why: str = "") -> 
 
 
 def too_many(ipus: int, why: str = "") -> Error:
-    """For more IPUs than one process can have; why: a sentence on what needs them."""
+    """Returns the error for more IPUs than a process can have; why: see acquire()."""
     return Error(
         f"Too many IPUs requested ({ipus}). Experiments that need more than "
         f"{LARGEST_PER_PROCESS} IPUs require distributed execution. {why}Use lower ipu_ids or "
@@ -260,14 +275,14 @@ def _lease_one(folder: int, candidates: dict[int, range]) -> Lease | None:
             if all(_lock(folder, f"{ipu}.lock", files) for ipu in members):
                 return Lease(number, files)
             _unlock(files)
-        except BaseException:  # of a signal's handler as well
+        except BaseException:  # also one from a signal handler
             _unlock(files)
             raise
     return None
 
 
 def _lock(folder: int, name: str, files: list[int]) -> bool:
-    """Adds the locked file to `files`; False when somebody else holds it."""
+    """Locks a file and adds it to `files`; returns False if another holder has the lock."""
     try:
         file = private_folders.open_own(name, folder)
     except OSError as error:
@@ -291,7 +306,7 @@ def _holders(pool: Pool, candidates: dict[int, range]) -> str:
     with pool.lock_folder() as folder:
         found = {_holder(folder, f"{ipu}.lock") for ipu in members}
     own = str(os.getpid())
-    # A process that ended without a word has left its number.
+    # A crashed process leaves its number in the file.
     names = [f"process {pid}" for pid in sorted(found - {own, ""}) if Path("/proc", pid).exists()]
     if own in found:
         names.insert(0, "another wrapper of this process")
@@ -299,7 +314,7 @@ def _holders(pool: Pool, candidates: dict[int, range]) -> str:
 
 
 def _holder(folder: int, name: str) -> str:
-    """The number of the process that holds a file, or nothing."""
+    """Returns the number of the process that holds a file, or ""."""
     try:
         file = private_folders.open_own(name, folder)
     except OSError:

@@ -1,7 +1,7 @@
-"""What several processes make of a model: which replicas this one runs, and what joins them.
+"""Models of several processes: the replicas of this process, and the connection to the others.
 
-A model of N processes with L replicas each is compiled for N·L; the engine runs this process's
-share of them, and what crosses between processes goes through the fabric of popdist.
+A model of N processes with L replicas each is compiled for N·L replicas. The engine runs this
+process's replicas; popdist's transport carries data between processes.
 """
 
 from typing import Any
@@ -12,25 +12,25 @@ from poptorch_core import Error
 
 
 def replicas_of(options: Options) -> int:
-    """Replicas of all processes."""
+    """Returns the number of replicas in all processes."""
     return options.replication_factor * options.Distributed.numProcesses
 
 
 def machine_of(options: Options) -> dict[str, int]:
-    """What the program is told of the replicas of all processes, and of what joins their IPUs."""
+    """Returns the compiler's options about all processes' replicas and the links of their IPUs."""
     from popdist import instance
 
     machine = {"replication_factor": replicas_of(options), "link_domain": instance.link_domain()}
-    if options.Distributed.numProcesses > 1:  # PopTorch's shards stay within a process
+    if options.Distributed.numProcesses > 1:  # PopTorch shards only within a process
         machine["sharding_replicas"] = options.replication_factor
     return machine
 
 
 def share_of(options: Options, *, training: bool) -> dict[str, Any]:
-    """What the compiler is told, beside its options, of the replicas that run here.
+    """Returns the compiler's arguments about the replicas of this process.
 
-    Waits for the other processes, when it is first called for a device. Raises poptorch.Error where
-    nothing joins them and the model trains; what infers may do without.
+    The first call for a device waits for the other processes. Raises poptorch.Error if the model is
+    for training and the processes are not connected; inference does not need a connection.
     """
     index, count = options.Distributed.processId, options.Distributed.numProcesses
     if count == 1:
@@ -48,14 +48,14 @@ def share_of(options: Options, *, training: bool) -> dict[str, Any]:
             return share
         raise Error(
             f"[processes] options.Distributed says that this is process {index} of {count}, but "
-            f"popdist knows it as {here.index} of {here.count}, so nothing joins the processes and "
-            "each would train a model of its own. Take the launcher's numbers, or call "
+            f"popdist has {here.index} of {here.count}. So the processes are not connected, and "
+            "each would train a separate model. Use the launcher's numbers, or call "
             "options.Distributed.disable()."
         )
     if len(together.members()) != count:
         raise Error(
-            "[processes] within popdist.execute_on_instances a model cannot be one of all "
-            "instances, since some of them are not there. Call Distributed.disable() of "
-            "poptorch.Options for it."
+            "[processes] within popdist.execute_on_instances a model cannot use all instances, "
+            "because some of them do not take part. Call Distributed.disable() of its "
+            "poptorch.Options."
         )
     return {**share, **together.joined()}

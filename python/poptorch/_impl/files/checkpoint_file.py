@@ -1,8 +1,8 @@
-"""The file of a checkpoint: what torch.save makes of plain data, sealed with a digest.
+"""The file of a checkpoint: plain data written by torch.save, with a digest as seal.
 
-The seal is the comment of the zip archive, so that torch.load(weights_only=True) reads the file as
-well. Reading a file executes nothing of it, and gives all of it or an error. The digest tells
-damage, not forgery: whoever can write the file can seal it.
+The seal is the comment of the zip archive, so torch.load(weights_only=True) can read the file, too.
+Reading a file executes no code, and returns the whole content or raises an error. The digest
+detects damage, not forgery: anyone who can write the file can compute the digest.
 """
 
 import collections
@@ -33,14 +33,17 @@ _NUMBERS: tuple[Any, ...] = (bool, int, float, complex, str, bytes)
 
 
 def plain(value: Any, name: str) -> Any:
-    """The value as a file holds it: tensors, numbers, texts, and lists, tuples and dicts of these.
+    """Converts a value to tensors, numbers, texts, and lists, tuples and dicts of these.
 
-    name: what messages call it. Raises poptorch.Error for anything else in it.
+    name: its name in messages. Raises poptorch.Error for parts of other types.
     """
     try:
         return _plain(value, name)
     except RecursionError:
-        raise Error(f"[checkpoint] {name} contains itself: a checkpoint holds trees.") from None
+        raise Error(
+            f"[checkpoint] {name} contains itself, which a checkpoint cannot store. Remove the "
+            "cycle."
+        ) from None
 
 
 def _plain(value: Any, name: str) -> Any:
@@ -65,14 +68,14 @@ def _plain(value: Any, name: str) -> Any:
                 return kind(value)
     what = type(value).__name__
     raise Error(
-        f"[checkpoint] {name} is of type {what}, which a checkpoint does not hold: it holds "
+        f"[checkpoint] {name} is of type {what}, which a checkpoint does not store: it stores "
         "tensors, numbers, texts, and lists, tuples and dicts of these. Convert it, or leave it "
         "out."
     )
 
 
 def _plain_tensor(value: torch.Tensor) -> torch.Tensor:
-    """Of no subclass, on the host, and with no more memory than it needs."""
+    """Returns a plain tensor on the host that owns only the memory it needs."""
     with torch.no_grad():
         made = value.detach().cpu()
     if type(made) is not torch.Tensor:
@@ -81,13 +84,13 @@ def _plain_tensor(value: torch.Tensor) -> torch.Tensor:
 
 
 def write(path: str | os.PathLike, content: dict[str, Any], options: Options | None = None) -> None:
-    """Writes plain data, whole or not at all: see write_whole. options: of its progress bar."""
+    """Writes plain data atomically: see write_whole(). options: for the progress bar."""
 
     def fill(stream: BinaryIO) -> None:
         sealing = _Sealing(stream, told)
         try:
             torch.save(content, cast(IO[bytes], sealing))
-        except RuntimeError:  # what torch makes of an exception
+        except RuntimeError:  # torch replaces an exception of the stream by this
             if sealing.error is None:
                 raise
         sealing.seal()
@@ -98,7 +101,7 @@ def write(path: str | os.PathLike, content: dict[str, Any], options: Options | N
 
 
 def _size(value: Any) -> int:
-    """Of all tensors in it, in bytes."""
+    """Returns the bytes of all tensors in a value."""
     if isinstance(value, torch.Tensor):
         return value.nbytes
     if isinstance(value, dict):
@@ -107,11 +110,11 @@ def _size(value: Any) -> int:
 
 
 class _Sealing:
-    """Puts the seal behind an archive. The archive ends with the size of its comment, which is
-    0: these two bytes are held back.
+    """A stream that writes a zip archive with the seal as its comment.
 
-    error: what was raised while the archive was written, Ctrl-C for instance; `seal` raises it.
-    told: called with the bytes of each part.
+    An archive ends with two bytes for the size of its comment, 0. They are held back and replaced.
+    error: an exception during the write, Ctrl-C for example; seal() raises it.
+    told: a function that gets the number of bytes of each part.
     """
 
     def __init__(self, stream: BinaryIO, told: Callable[[int], object]) -> None:
@@ -120,7 +123,7 @@ class _Sealing:
         self._digest = hashlib.blake2b(digest_size=32)
 
     def write(self, data: Any) -> int:
-        """Part of the archive."""
+        """Writes a part of the archive."""
         try:
             self._take(memoryview(data).cast("B"))
         except BaseException as error:
@@ -138,14 +141,14 @@ class _Sealing:
             self._last = held[-2:]
 
     def flush(self) -> None:
-        """For torch; the stream behind is flushed by who has made it."""
+        """Does nothing; torch calls it. The creator of the wrapped stream flushes that."""
 
     def seal(self) -> None:
-        """The archive is complete."""
+        """Writes the seal after the complete archive."""
         if self.error is not None:
             raise self.error
         if self._last != b"\0\0":
-            raise AssertionError("torch.save has written a comment of its own")
+            raise AssertionError("torch.save has written a comment into the archive")
         self._put(_SIZE.to_bytes(2, "little"))
         self._stream.write(_SEAL.format(VERSION, self._digest.hexdigest()).encode())
 
@@ -156,18 +159,18 @@ class _Sealing:
 
 
 def read(path: str | os.PathLike, options: Options | None = None) -> dict[str, Any]:
-    """The content of a file that `write` has written. options: of its progress bar.
+    """Returns the content of a file that write() has written. options: for the progress bar.
 
-    Raises poptorch.Error for a file that cannot be read, is truncated or damaged, of another
-    version, or no checkpoint.
+    Raises poptorch.Error for a file that is unreadable, truncated, damaged, of another version, or
+    not a checkpoint.
     """
     place = Path(os.fspath(path))
     try:
-        # Without waiting for the writer of a pipe.
+        # O_NONBLOCK: does not wait for the writer of a pipe.
         file = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise Error(f"[checkpoint] {str(place)!r} is no plain file. Name a checkpoint.")
+            raise Error(f"[checkpoint] {str(place)!r} is not a regular file. Name a checkpoint.")
         with open(file, "rb") as stream:
             return _content(stream, place, options)
     except OSError as error:
@@ -187,7 +190,7 @@ def _content(stream: BinaryIO, place: Path, options: Options | None) -> dict[str
     if int(seal[1]) != VERSION:
         raise Error(
             f"[checkpoint] {str(place)!r} has format {int(seal[1])}, and this version of poptorch "
-            f"reads format {VERSION}. Use the version that has written it."
+            f"reads format {VERSION}. Use the version that wrote it."
         )
     digest, left = hashlib.blake2b(digest_size=32), size - _SIZE
     with progress.of_bytes(f"Checking {place.name}", lambda: size, options) as told:
@@ -197,12 +200,12 @@ def _content(stream: BinaryIO, place: Path, options: Options | None) -> dict[str
             told(len(block))
     if digest.hexdigest().encode() != seal[2]:
         raise Error(
-            f"[checkpoint] {str(place)!r} is damaged: its digest is not that of its content. Use "
+            f"[checkpoint] {str(place)!r} is damaged: its digest does not match its content. Use "
             "an earlier checkpoint."
         )
     try:
         stream.seek(0)
-        with zipfile.ZipFile(stream) as archive:  # what unpacks to more than it is, is refused
+        with zipfile.ZipFile(stream) as archive:  # compressed data could expand without limit
             stored = all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
         if not stored:
             raise ValueError("compressed")
@@ -211,22 +214,22 @@ def _content(stream: BinaryIO, place: Path, options: Options | None) -> dict[str
         if not isinstance(content, dict):
             raise TypeError(type(content))
         return content
-    except Exception:  # of unpicklers, which raise what they like
+    except Exception:  # unpicklers may raise any exception
         raise Error(
-            f"[checkpoint] {str(place)!r} holds something else than plain data, and was not "
-            "written by poptorch.save_checkpoint. Use one that was."
+            f"[checkpoint] {str(place)!r} contains more than plain data, so "
+            "poptorch.save_checkpoint has not written it. Use a checkpoint of that function."
         ) from None
 
 
 def _what_it_is(stream: BinaryIO, size: int) -> str:
-    """Of a file without a seal."""
+    """Describes a file without a seal, for messages."""
     if size and stream.read(len(_ZIP)) != _ZIP:
-        return "is no checkpoint. Name a file that poptorch.save_checkpoint has written."
+        return "is not a checkpoint. Name a file that poptorch.save_checkpoint has written."
     try:
         zipfile.ZipFile(stream).close()
     except Exception:
         return "is truncated or damaged. Use an earlier checkpoint."
     return (
-        "is no checkpoint of poptorch.save_checkpoint, or its end is damaged. What torch.save has "
-        "written, torch.load reads."
+        "is not a checkpoint of poptorch.save_checkpoint, or its end is damaged. Use torch.load to "
+        "read files of torch.save."
     )

@@ -1,5 +1,6 @@
-"""The parts of a checkpoint: how each is taken from a running program, checked against another
-one, and given to it. A check changes nothing; what has passed it can be given.
+"""The parts of a checkpoint: read from a program, checked against another one, and loaded into it.
+
+A check changes nothing. Data that pass it can be loaded.
 """
 
 import collections
@@ -21,28 +22,28 @@ Data = dict[str, Any]
 
 
 class Model:
-    """A model, with the wrapper that trains it or was given, if there is one."""
+    """A model, with its wrapper if it was passed as one or a training wrapper holds it."""
 
     def __init__(self, given: Any) -> None:
         is_wrapper = isinstance(given, PoplarExecutor)
         module = given.model if is_wrapper else given
         if not isinstance(module, torch.nn.Module):
             raise Error(
-                f"[checkpoint] the model is a {type(module).__name__}, which has no state. Give a "
-                "torch.nn.Module, or what wraps one."
+                f"[checkpoint] the model is a {type(module).__name__}, which has no state. Pass a "
+                "torch.nn.Module, or a wrapper of one."
             )
         self.module = module
         self.wrapper = given if is_wrapper else model_classes.wrapper_of(module)
 
     def data(self) -> Data:
-        """Weights and buffers, and the state of the device's random numbers."""
+        """Returns weights and buffers, and the state of the device's random numbers."""
         state = self.module.state_dict()
         wrapper, random = self.wrapper, None
         if wrapper is not None:
             try:
                 random = wrapper.rng_state
             except Error:
-                pass  # neither compiled nor told: it will begin anew
+                pass  # not compiled and not set: random numbers start from the seed
         return {
             "state": plain(dict(state), "the model's state_dict()"),
             "metadata": plain(getattr(state, "_metadata", None), "the model's metadata"),
@@ -50,33 +51,33 @@ class Model:
         }
 
     def check(self, data: Data) -> None:
-        """Names, shapes and types of all tensors."""
+        """Checks names, shapes and dtypes of all tensors."""
         theirs, ours = data["state"], self.module.state_dict()
         for name in theirs:
             if name not in ours:
                 raise Error(
-                    f"[checkpoint] the checkpoint holds {name!r}, which the model has not. "
-                    f"{_nearest(name, ours)}Make the model as it was."
+                    f"[checkpoint] the checkpoint has {name!r}, which the model does not have. "
+                    f"{_nearest(name, ours)}Build the model as it was saved."
                 )
         for name, tensor in ours.items():
             if name not in theirs:
                 raise Error(
-                    f"[checkpoint] the model has {name!r}, which the checkpoint does not hold. "
-                    f"{_nearest(name, theirs)}Make the model as it was."
+                    f"[checkpoint] the model has {name!r}, which the checkpoint does not have. "
+                    f"{_nearest(name, theirs)}Build the model as it was saved."
                 )
             got, expected = _described(theirs[name]), _described(tensor)
             if got != expected:
                 raise Error(
                     f"[checkpoint] {name!r} is {expected} in the model and {got} in the "
-                    "checkpoint. Make the model as it was."
+                    "checkpoint. Build the model as it was saved."
                 )
 
     def give(self, data: Data) -> None:
-        """Loads all; a compiled wrapper's device has it at once."""
+        """Loads the data into the model, and at once onto the device of a compiled wrapper."""
         state = data["state"]
         if data["metadata"] is not None:
             state = collections.OrderedDict(state)
-            vars(state)["_metadata"] = data["metadata"]  # as torch puts it there
+            vars(state)["_metadata"] = data["metadata"]  # like torch's state_dict()
         wrapper = self.wrapper
         if wrapper is None:
             self.module.load_state_dict(state)
@@ -92,14 +93,14 @@ class Optimizer:
     def __init__(self, given: Any) -> None:
         if not isinstance(given, torch.optim.Optimizer):
             raise Error(
-                f"[checkpoint] the optimizer is a {type(given).__name__}. Give the one of "
+                f"[checkpoint] the optimizer is a {type(given).__name__}. Pass the optimizer of "
                 "torch.optim or poptorch.optim that trains the model."
             )
         self._optimizer = given
         self._before: Data | None = None
 
     def data(self) -> Data:
-        """The state_dict, and what only the device has."""
+        """Returns the state_dict, and the state that only the device has."""
         state = self._optimizer.state_dict()
         held = Record.of(self._optimizer).state or {}
         device = {name: held[name] for name in (SCALE_FACTOR,) if name in held}
@@ -116,17 +117,17 @@ class Optimizer:
         return {"class": f"{made.__module__.split('.')[0]}.{made.__name__}", "shapes": shapes}
 
     def check(self, data: Data) -> None:
-        """Its class, and the shapes of what it updates."""
+        """Checks the class, and the shapes of the updated parameters."""
         for name, value in self._kind().items():
             if data[name] != value:
                 what = {"class": "is a", "shapes": "updates parameters of the shapes"}[name]
                 raise Error(
                     f"[checkpoint] the optimizer {what} {value}, and in the checkpoint "
-                    f"{data[name]}. Make the optimizer as it was."
+                    f"{data[name]}. Build the optimizer as it was saved."
                 )
 
     def give(self, data: Data) -> None:
-        """All or nothing: a compiled optimiser refuses other values of what is compiled in."""
+        """Loads the state, or restores the old one if a compiled optimiser refuses a value."""
         optimizer = self._optimizer
         before = copy.deepcopy(optimizer.state_dict())
         try:
@@ -145,26 +146,26 @@ class Scheduler:
         if not all(callable(getattr(given, n, None)) for n in ("state_dict", "load_state_dict")):
             raise Error(
                 f"[checkpoint] the scheduler is a {type(given).__name__}, which has no "
-                "state_dict() and load_state_dict(). Give one of torch.optim.lr_scheduler."
+                "state_dict() and load_state_dict(). Pass one of torch.optim.lr_scheduler."
             )
         self._scheduler = given
 
     def data(self) -> Data:
-        """The state_dict."""
+        """Returns the class and the state_dict."""
         state = plain(self._scheduler.state_dict(), "the scheduler's state_dict()")
         return {"class": type(self._scheduler).__name__, "state": state}
 
     def check(self, data: Data) -> None:
-        """Its class."""
+        """Checks the class."""
         ours = type(self._scheduler).__name__
         if data["class"] != ours:
             raise Error(
                 f"[checkpoint] the scheduler is a {ours}, and in the checkpoint a "
-                f"{data['class']}. Make the scheduler as it was."
+                f"{data['class']}. Build the scheduler as it was saved."
             )
 
     def give(self, data: Data) -> None:
-        """Its state."""
+        """Loads the state."""
         self._scheduler.load_state_dict(data["state"])
 
 
@@ -174,62 +175,62 @@ class Loader:
     def __init__(self, given: Any) -> None:
         if not isinstance(given, DataLoader):
             raise Error(
-                f"[checkpoint] the loader is a {type(given).__name__}, whose position nothing "
-                "tells. Give a poptorch.DataLoader; its mode=DataLoaderMode.Async has an "
+                f"[checkpoint] the loader is a {type(given).__name__}, whose position is unknown. "
+                "Pass a poptorch.DataLoader; with mode=DataLoaderMode.Async it has an "
                 "AsynchronousDataAccessor."
             )
         self._loader = given
 
     def data(self) -> Data:
-        """Its position."""
+        """Returns the loader's position."""
         return plain(self._loader.state_dict(), "the loader's position")
 
     def check(self, data: Data) -> None:
-        """Whether the loader is made like the one that was there."""
+        """Checks that the loader has the same parameters as the saved one."""
         self._loader.check_state_dict(data)
 
     def give(self, data: Data) -> None:
-        """Its position."""
+        """Sets the loader's position."""
         self._loader.load_state_dict(data)
 
 
 class Random:
-    """The random numbers of the program."""
+    """The states of the program's random number generators."""
 
     def data(self) -> Data:
-        """The states of torch's, Python's and NumPy's."""
+        """Returns the states of the generators of torch, Python and NumPy."""
         return host_rng.current()
 
     def check(self, data: Data) -> None:
-        """Whether they are such states."""
+        """Checks that the generators accept the states."""
         with host_rng.kept():
             host_rng.restore(data)
 
     def give(self, data: Data) -> None:
-        """The states."""
+        """Sets the states."""
         host_rng.restore(data)
 
 
 def several(kind: Callable[[Any], Any], given: Any) -> list[Any]:
-    """Parts of what was given: None, one, or a list of them."""
+    """Returns the parts for None, one object or a list of objects."""
     if given is None:
         return []
     return [kind(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
 
 
 def check_count(what: str, parts: Sequence[Any], data: Sequence[Data]) -> None:
-    """Raises poptorch.Error where some are asked for that were not saved."""
+    """Raises poptorch.Error if parts are loaded, but not as many as were saved."""
     if parts and len(parts) != len(data):
         raise Error(
-            f"[checkpoint] the checkpoint holds {len(data)} {what}s, and {len(parts)} are to be "
-            f"loaded. Give those that were given to save_checkpoint, or no {what}."
+            f"[checkpoint] the checkpoint has {len(data)} {what}s, but {len(parts)} were passed. "
+            f"Pass those that were passed to save_checkpoint, or no {what}."
         )
 
 
 def _described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return "no tensor"
+    return "not a tensor"
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:

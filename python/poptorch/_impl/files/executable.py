@@ -1,7 +1,7 @@
 """Compiled wrappers in files: saved, and loaded without compiling (see docs/executables.md).
 
-The section `wrapper`, JSON, has what Python knows of a compilation; `model`, a pickle, the model,
-its options and its optimiser, with tensors in `state` and `tensors`.
+The section `wrapper` is JSON and describes the compilation. The section `model` is a pickle of the
+model, its options and its optimiser; their tensors are in `state` and `tensors`.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ from poptorch_core import Error, _torch
 logger = logger_of(__name__)
 
 _DEFAULT_NAME = "model.poptorch"
-_DIFFERS = "The program was compiled for other options: wrap the model with the same ones."
+_DIFFERS = "The program was compiled for other options: wrap the model with the same options."
 
 
 def save(
@@ -46,7 +46,7 @@ def save(
     export_model: bool,
     save_rng_state: bool,
 ) -> None:
-    """Writes the compiled wrapper, whole or not at all: see PoplarExecutor.save."""
+    """Writes the compiled wrapper to a file atomically: see PoplarExecutor.save()."""
     if not any(isinstance(source, int) for source in compiled.outputs.sources):
         raise Error("Nothing to export. The model returns no tensor that the device computes.")
     path = _path_of(filename)
@@ -61,7 +61,7 @@ def save(
         sections.append(("model", model_parts.pickled(wrapped, optimizer, writer)))
         sections.append(("tensors", writer.others()))
     if export_model and not ipu_pool.is_online(wrapped.options):
-        compiled.executable.weights_to_device()  # which otherwise needs none
+        compiled.executable.weights_to_device()  # an offline executable has no weights yet
     names = [node.name for node in compiled.arguments.tensor_nodes()]
     kinds = {"parameter", "buffer", "optimiser_state", "accumulator"} if export_model else set()
 
@@ -74,7 +74,7 @@ def save(
 
 @dataclass(frozen=True)
 class Saved:
-    """A file that save() wrote. about: what its section `wrapper` says."""
+    """A file that save() wrote. about: the content of its section `wrapper`."""
 
     name: str
     file: _torch.ExecutableFile
@@ -82,19 +82,19 @@ class Saved:
 
     @classmethod
     def open(cls, filename: Any) -> "Saved":
-        """Raises poptorch.Error for what is no such file."""
+        """Opens a file; raises poptorch.Error if save() has not written it."""
         name = os.fspath(filename)
         try:
             file = _torch.ExecutableFile(name)
         except Error as error:
             raise Error(f"Invalid file {name}: {error.message}") from None
         if "wrapper" not in file.sections():
-            raise Error(f"Invalid file {name}: no wrapper was saved in it.")
+            raise Error(f"Invalid file {name}: it does not contain a wrapper.")
         with refusing(name):
             return cls(name, file, _checked(json.loads(file.read("wrapper"))))
 
     def parts(self, edit_opts_fn: Any, trust: bool) -> tuple[Any, Options, Any]:
-        """Model, options and optimiser. Raises AssertionError where they were left out."""
+        """Returns model, options and optimiser; raises AssertionError if the file has none."""
         if "model" not in self.file.sections():
             kind = "trainingModel" if self.about["training"] else "inferenceModel"
             raise AssertionError(
@@ -109,14 +109,14 @@ class Saved:
         return model, model_parts.edited(options, edit_opts_fn), optimizer
 
     def _bar(self, options: Options | None = None):
-        """Of reading the file; options: the wrapper's, else what those said that were saved."""
+        """Returns the progress bar of reading the file; options: the saved ones by default."""
         if options is None:
             options = Options().showCompilationProgressBar(self.about.get("shows_progress", True))
         title = f"Loading {Path(self.name).name}"
         return progress.of_bytes(title, lambda: os.stat(self.name).st_size, options)
 
     def check(self, wrapped: Wrapped) -> None:
-        """Raises poptorch.Error for a wrapper that asks for another execution."""
+        """Raises poptorch.Error if the wrapper's options need a different execution."""
         with refusing(self.name):
             told = "; ".join(
                 f"{name} is {saved} in the file, {here} here"
@@ -130,8 +130,11 @@ class Saved:
     def compiled(
         self, wrapped: Wrapped, optimizer: torch.optim.Optimizer | None, *, with_state: bool
     ) -> Compiled:
-        """What a compilation would have made. with_state: the device has the file's weights and
-        optimiser's state; else the model's, and none."""
+        """Returns the result of the saved compilation.
+
+        with_state: the device gets the file's weights and optimiser state; else the weights of the
+        wrapper's model, and new optimiser state.
+        """
         with refusing(self.name), self._bar(wrapped.options):
             made = _compiled(wrapped, optimizer, self.file, self.about, with_state)
             if with_state:
@@ -151,11 +154,11 @@ def _path_of(filename: Any) -> Path:
     folder = path.parent
     if not folder.is_dir():
         if folder.exists():
-            raise AssertionError(f"{folder} is a file: nothing can be saved in it.")
+            raise AssertionError(f"{folder} is a file, not a folder. Save into a folder.")
         try:
             folder.mkdir(parents=True)
         except OSError as error:
-            raise Error(f"[save] cannot make the folder {folder}: {error.strerror}.") from None
+            raise Error(f"[save] cannot create the folder {folder}: {error.strerror}.") from None
     return path
 
 
@@ -200,7 +203,7 @@ def _decode_source(made: Any) -> int | torch.Tensor:
     return torch.empty(shape, dtype=structure_json.dtype_named(dtype))
 
 
-# What the section `wrapper` says, and how.
+# Keys of the section `wrapper` with the types of their values.
 _SAID: dict[str, Any] = {
     "training": bool, "positional": list, "keyword": dict, "is_plain": bool, "results": dict,
     "sources": list, "written_inputs": list, "steps": int, "has_weights": bool,
@@ -212,7 +215,7 @@ def _checked(about: Any) -> dict[str, Any]:
         if type(about[name]) is not kind:
             raise TypeError(f"{name} is a {type(about[name]).__name__}")
     if not all(type(index) is int and index >= 0 for index in about["written_inputs"]):
-        raise TypeError("written_inputs are no numbers")
+        raise TypeError("written_inputs are not numbers")
     return about
 
 
@@ -271,7 +274,7 @@ def _compiled(
 
 @contextlib.contextmanager
 def refusing(filename: Any) -> Iterator[None]:
-    """Errors of what is read tell the file. What a file says may make anything fail."""
+    """Adds the file's name to errors in the body. A damaged file may cause any exception."""
     try:
         yield
     except Error as error:
@@ -280,6 +283,6 @@ def refusing(filename: Any) -> Iterator[None]:
         raise Error(f"Invalid file {filename}: {error.message}") from None
     except Exception as error:
         raise Error(
-            f"Invalid file {filename}: what it says of the wrapper is not what save() writes "
-            f"({type(error).__name__}: {error!s:.200}). Export the model anew."
+            f"Invalid file {filename}: its description of the wrapper was not written by save() "
+            f"({type(error).__name__}: {error!s:.200}). Export the model again."
         ) from error

@@ -1,4 +1,4 @@
-"""The Python side of a saved wrapper: model, options and optimiser, apart and together again."""
+"""The Python parts of a saved wrapper: pickles and restores model, options and optimiser."""
 
 import collections
 from typing import Any
@@ -25,7 +25,7 @@ named_tensors = session.named_tensors
 
 
 def as_device(wrapped: Wrapped, compiled: Compiled) -> dict[str, torch.Tensor]:
-    """The model's tensors that are a slot of the device's to the last byte, by the slot's name."""
+    """Returns the model's tensors that equal a state of the device in every byte, by its name."""
     slots = {
         name: (dtype, shape)
         for name, kind, dtype, shape in compiled.executable.states()
@@ -51,9 +51,9 @@ def _torch_name(dtype: torch.dtype) -> str:
 
 
 def pickled(wrapped: Wrapped, optimizer: Any, writer: TensorWriter) -> bytes:
-    """The user's model, the options and the optimiser without its state, which is the device's."""
+    """Pickles model, options and optimiser. The optimiser's state is saved with the device's."""
     model = wrapped.user_model
-    if isinstance(model, torch.nn.Module):  # of its own class, also while it is wrapped
+    if isinstance(model, torch.nn.Module):  # restores the model's original class
         model = model_classes.shallow_copy(model)
     said = {"model": model, "options": wrapped.asked}
     if optimizer is not None:
@@ -62,7 +62,7 @@ def pickled(wrapped: Wrapped, optimizer: Any, writer: TensorWriter) -> bytes:
         said["optimizer"] = (type(optimizer), state)
     try:
         return safe_pickle.dumps(said, writer)
-    except Exception as error:  # of whatever the user's objects do
+    except Exception as error:  # the user's objects may raise anything
         raise Error(
             f"[save] {wrapped.name} cannot be pickled: {error}. Define its class in a module, or "
             "use export_model=False."
@@ -70,14 +70,14 @@ def pickled(wrapped: Wrapped, optimizer: Any, writer: TensorWriter) -> bytes:
 
 
 def parts_of(made: Any, training: bool) -> tuple[Any, Options, Any]:
-    """Model, options and optimiser of what pickled() had."""
+    """Returns model, options and optimiser from an unpickled result of pickled()."""
     options, optimizer = made["options"], None
     if not isinstance(options, Options) or not callable(made["model"]):
-        raise Error("the file has no model and options. Export it anew.")
+        raise Error("the file has no model and options. Export it again.")
     if training:
         kind, state = made["optimizer"]
         if not issubclass(kind, torch.optim.Optimizer):
-            raise Error("the file has no optimiser. Export it anew.")
+            raise Error("the file has no optimiser. Export it again.")
         optimizer = object.__new__(kind)
         optimizer.__setstate__(state)
         Record.of(optimizer)
@@ -85,7 +85,7 @@ def parts_of(made: Any, training: bool) -> tuple[Any, Options, Any]:
 
 
 def edited(saved: Options, edit_opts_fn: Any) -> Options:
-    """The options after edit_opts_fn, of which those that take effect at run time count."""
+    """Returns the options after edit_opts_fn; only changes that take effect at run time count."""
     options = saved.clone()
     if edit_opts_fn is not None:
         edit_opts_fn(options)
@@ -94,7 +94,7 @@ def edited(saved: Options, edit_opts_fn: Any) -> Options:
 
 
 def _undo_at_compilation(options: Options, saved: Options) -> None:
-    """What is compiled in stays as it was."""
+    """Restores the options that take effect at compilation, with a warning for each change."""
     for path, group in groups_of(options).items():
         before = groups_of(saved)[path]
         for row in group.ROWS:
@@ -106,7 +106,7 @@ def _undo_at_compilation(options: Options, saved: Options) -> None:
 
 
 def _online(options: Options) -> Options:
-    """A copy for a device, of options that may have been compiled without one."""
+    """Returns a copy of the options for a device; the compilation may have been offline."""
     options = options.clone()
     values = state_of(options).values
     values.pop("ipu_version", None)

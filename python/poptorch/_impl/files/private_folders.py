@@ -1,6 +1,6 @@
-"""Folders and files that nobody else can have laid out for us: lock files, logs, traces.
+"""Private folders and files for lock files, logs and traces.
 
-A folder is ours when this user owns it and nobody else can write in it; links are not followed.
+A folder is private if this user owns it and no other user can write in it. Links are not followed.
 """
 
 import contextlib
@@ -14,8 +14,11 @@ from poptorch_core.writable import cannot_write
 
 
 def runtime_folder() -> Path:
-    """Where this user's programs keep what they share: $XDG_RUNTIME_DIR/poptorch if there is such
-    a folder of this user's, else one in the folder of temporary files."""
+    """Returns the folder for files that this user's programs share.
+
+    It is $XDG_RUNTIME_DIR/poptorch if this user owns $XDG_RUNTIME_DIR, else a folder among the
+    temporary files.
+    """
     given = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(given):
         try:
@@ -27,11 +30,11 @@ def runtime_folder() -> Path:
 
 
 def open_private(path: Path, what: str) -> int:
-    """Opens a folder of mode 0700, made if there is none; the caller closes the file descriptor.
+    """Opens or creates a folder of mode 0700; the caller closes the returned file descriptor.
 
-    So is every folder between it and the runtime folder, where it is in that one.
-    what: who needs it, for messages. Raises poptorch.Error for what is no folder, a link, not this
-    user's, open to others, or in a folder where others could replace it.
+    If it is in the runtime folder, the folders between have mode 0700, too.
+    what: the tag of messages. Raises poptorch.Error if it is not a folder, is a link, belongs to or
+    is open to another user, or if others could replace it.
     """
     runtime = runtime_folder()
     first = runtime if path.is_relative_to(runtime) else path
@@ -51,7 +54,7 @@ def open_private(path: Path, what: str) -> int:
 
 
 def _open_next(name: str, parent: int, path: Path, what: str) -> int:
-    """The folder of that name in an open one, which is closed."""
+    """Opens or creates a folder in the open folder `parent`, which is closed."""
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
@@ -78,28 +81,28 @@ def _check_parent(file: int, path: Path, what: str) -> None:
         os.close(file)
         raise Error(
             f"[{what}] others can write in {str(path)!r} (user {status.st_uid}, mode {mode:04o}). "
-            "Choose a folder of your own."
+            "Choose a folder that only you can write in."
         )
 
 
 def open_own(name: str, folder: int) -> int:
-    """Opens a plain file of this user's in a folder, for reading and writing; made if needed.
+    """Opens or creates a regular file of this user in a folder, for reading and writing.
 
-    OSError for anything else of that name.
+    Raises OSError if anything else has that name.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     file = os.open(name, flags, 0o600, dir_fd=folder)
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
         os.close(file)
-        raise OSError(None, "it is no plain file of this user's")
+        raise OSError(None, "it is not a regular file of this user")
     return file
 
 
 def write_text(path: Path, text: str, what: str) -> None:
-    """Writes a file, whose folder is made if needed.
+    """Writes a file and creates its folder if necessary.
 
-    Raises poptorch.Error where that cannot be, or where a link is in its place.
+    Raises poptorch.Error if that fails, or if a link has that name.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Pickles of models: written by the standard pickler, read by one that makes data and nothing else.
+"""Pickles of models: written by the standard pickler, read by one that only creates data.
 
-What a file may name: tensors, containers, enums and dtypes; classes of torch.nn, modules and
-optimisers of classes that the running program has imported, poptorch's options. Instances are made
-without a call and get their attributes; nothing is imported, and nothing of the file's choice is
-called but what puts tensors together. Everything else is refused by name: see SECURITY.md.
+A file may refer to tensors, containers, enums and dtypes; to classes of torch.nn, and to modules
+and optimisers of classes that the program has imported; and to poptorch's options. The reader
+creates instances without a call and sets their attributes. It imports nothing, and the functions
+that a file may call are those that rebuild tensors. It refuses all other names: see SECURITY.md.
 """
 
 import collections
@@ -26,7 +26,7 @@ from poptorch_core import Error
 
 
 def function_named(module: str, name: str) -> Any:
-    """A function of tensors of torch's, by the name that dumps() gave it."""
+    """Returns torch's function on tensors of the name that dumps() wrote."""
     for known in _FUNCTIONS_OF:
         found = vars(known).get(name) if known.__name__ == module else None
         if _is_function(found):
@@ -34,7 +34,7 @@ def function_named(module: str, name: str) -> Any:
     raise _refused(f"the function {module}.{name}")
 
 
-# What a pickle may call, by the name that it has there.
+# Functions that a pickle may call, by their names in the pickle.
 _MAKERS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_tensor_v2"): rebuilt_tensors.tensor,
     ("torch._utils", "_rebuild_parameter"): rebuilt_tensors.parameter,
@@ -51,22 +51,25 @@ _DEFAULT_FACTORIES = (dict, list, set, int, float)
 _FUNCTIONS_OF = (torch, torch.nn.functional)
 _PLAIN = (str, bytes, int, float, bool, type(None), torch.dtype)
 _KEYS = (*_PLAIN, torch.Tensor, enum.Enum)
-# Of torch's classes those with instances that are data: a GraphModule, say, runs what it holds.
+# Instances of torch's classes in these modules are data. A GraphModule, for example, runs code.
 _CLASSES_OF = ("torch.nn.", "torch.optim.", "torch.ao.nn.")
 _allowed: list[Any] = []
 
 
 def add_safe_globals(allowed: Iterable[Any]) -> None:
-    """Classes and functions that poptorch.load() may use beside those that it knows.
+    """Allows more classes and functions in the files that poptorch.load() reads.
 
-    Of a class, instances are made and given their attributes; both may be called as the file says:
-    add only what is harmless with any arguments.
+    A file may create instances of the classes, set their attributes, and call both classes and
+    functions with any arguments. Add only those that are harmless with all arguments.
+
+    Args:
+        allowed: The classes and functions.
     """
     _allowed.extend(allowed)
 
 
 def dumps(value: Any, persistent_id: Callable[[Any], Any]) -> bytes:
-    """A pickle of `value`. What persistent_id gives an id for is stored as that."""
+    """Pickles `value`; objects that persistent_id returns an id for are stored as the id."""
     stream = io.BytesIO()
     pickler = _Pickler(stream, protocol=4)
     pickler.persistent_id = persistent_id  # type: ignore[method-assign]
@@ -75,11 +78,10 @@ def dumps(value: Any, persistent_id: Callable[[Any], Any]) -> bytes:
 
 
 class _Pickler(pickle.Pickler):
-    """The standard library's, but that functions of torch go by name: theirs is that of a class
-    which torch does not show."""
+    """Pickles torch's functions by name; their `__qualname__` refers to a hidden class."""
 
     def reducer_override(self, value: Any) -> Any:
-        """See pickle.Pickler."""
+        """Overrides pickle.Pickler.reducer_override."""
         if isinstance(value, (types.BuiltinFunctionType, types.FunctionType)):
             name = value.__name__
             for module in _FUNCTIONS_OF:
@@ -89,9 +91,10 @@ class _Pickler(pickle.Pickler):
 
 
 def loads(data: bytes, persistent_load: Callable[[Any], Any], *, trust: bool = False) -> Any:
-    """What dumps() was given. trust: by Python's own unpickler, which does whatever the file says.
+    """Unpickles the result of dumps().
 
-    Raises poptorch.Error for what is refused, and for what is no pickle.
+    trust: uses Python's unpickler, which runs any code in the file.
+    Raises poptorch.Error for names that are not allowed, and for data that are not a pickle.
     """
     kind: Any = pickle.Unpickler if trust else _Unpickler
     unpickler = kind(io.BytesIO(data))
@@ -100,15 +103,15 @@ def loads(data: bytes, persistent_load: Callable[[Any], Any], *, trust: bool = F
         return unpickler.load()
     except Error:
         raise
-    except Exception as error:  # of a pickle that is none, whatever comes
-        raise Error(f"its model cannot be read: {error}. Export it anew.") from None
+    except Exception as error:  # invalid data may cause any exception
+        raise Error(f"its model cannot be read: {error}. Export it again.") from None
 
 
 def _refused(what: str) -> Error:
     return Error(
-        f"names {what}, which is not loaded because a file says so. Import the module that defines "
-        "it first, if it is an nn.Module; poptorch.add_safe_globals([...]) allows more, and "
-        "poptorch.load(..., trust=True) all that a pickle can do: only for files of your own."
+        f"names {what}, which is not loaded by default. If it is an nn.Module, first import the "
+        "module that defines it. poptorch.add_safe_globals([...]) allows more names; "
+        "poptorch.load(..., trust=True) allows everything: use it only for files that you trust."
     )
 
 
@@ -120,7 +123,7 @@ def _existing(module: str, name: str) -> Any:
 
 
 def _is_data(kind: Any) -> bool:
-    """Whether instances of the class may be made and given attributes."""
+    """Returns whether a file may create instances of the class and set their attributes."""
     if not isinstance(kind, type):
         return False
     if issubclass(kind, (torch.nn.Module, torch.optim.Optimizer)):
@@ -141,7 +144,7 @@ def _is_allowed(found: Any) -> bool:
 
 
 def _is_function(found: Any) -> bool:
-    """Whether it is one of torch's functions of tensors, which reads and writes nothing else."""
+    """Returns whether it is a function of torch that reads and writes only tensors."""
     name = getattr(found, "__name__", "")
     if not callable(found) or isinstance(found, type) or name.startswith("_"):
         return False
@@ -154,11 +157,11 @@ def _is_function(found: Any) -> bool:
     return False
 
 
-_Standard: Any = pickle.__dict__["_Unpickler"]  # in Python: its table of opcodes can be narrowed
+_Standard: Any = pickle.__dict__["_Unpickler"]  # the one in Python, whose opcodes can be replaced
 
 
 class _Unpickler(_Standard):
-    """The standard library's, with less in its table."""
+    """The standard library's unpickler with fewer opcodes and more checks."""
 
     dispatch = dict(_Standard.dispatch)
 
@@ -177,7 +180,7 @@ class _Unpickler(_Standard):
 
     def _check_call(self, function: Any, arguments: Any) -> None:
         if type(arguments) is not tuple:
-            raise _refused("a call that is none")
+            raise _refused("a call with invalid arguments")
         if _is_one_of(function, _OF_NUMBERS_AND_TEXTS):
             if all(isinstance(argument, _PLAIN) for argument in arguments):
                 return
@@ -212,11 +215,11 @@ class _Unpickler(_Standard):
         if not is_ours or type(state) is not dict:
             raise _refused(f"the state of a {kind.__name__}")
         if not all(type(name) is str for name in state):
-            raise _refused("an attribute whose name is no text")
+            raise _refused("an attribute whose name is not a string")
         restore = getattr(kind, "__setstate__", None)
         if restore is None:
             made.__dict__.update(state)
-        # That of modules is another once torch has compiled one.
+        # torch.compile replaces the method of modules, so its module is compared, too.
         elif (
             restore is torch.nn.Module.__setstate__
             or restore.__module__.startswith(_CLASSES_OF)
@@ -224,7 +227,7 @@ class _Unpickler(_Standard):
         ):
             restore(made, state)
         else:
-            raise _refused(f"a {type(made).__name__} with a __setstate__ of its own")
+            raise _refused(f"a {type(made).__name__} whose class defines __setstate__")
 
     def load_setitems(self) -> None:
         items = self.pop_mark()
@@ -269,7 +272,7 @@ class _Unpickler(_Standard):
         self.append(frozenset(items))
 
     def _refuse_opcode(self) -> None:
-        raise _refused("what no model is saved with")
+        raise _refused("an opcode that saved models do not use")
 
     for _opcode, _load in {
         pickle.REDUCE: load_reduce, pickle.NEWOBJ: load_newobj, pickle.BUILD: load_build,
@@ -285,13 +288,13 @@ class _Unpickler(_Standard):
 
 
 def _is_plain(value: Any) -> bool:
-    """A number or a text, or a few of them: equal and hashed in no time."""
+    """Returns whether it is a number, a text, or a tuple of these, which hash quickly."""
     parts = value if type(value) is tuple else (value,)
     return all(isinstance(part, _PLAIN) for part in parts)
 
 
 def _check_key(key: Any) -> None:
-    """Keys whose hash takes no longer than reading them."""
+    """Raises poptorch.Error for keys whose hash may take long."""
     parts = key if type(key) is tuple else (key,)
     for part in parts:
         if not isinstance(part, (*_KEYS, type)):

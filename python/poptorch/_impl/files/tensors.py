@@ -1,7 +1,7 @@
-"""The tensors of a pickled model, in files of their own kind: safetensors.
+"""The tensors of a pickled model, which are stored beside the pickle.
 
-A pickle names storages. Those that are a weight as the device has it are the file's `state`, which
-is mapped; the others, such as int64 buffers, are stored beside it.
+A pickle refers to storages by name. A storage that equals a weight on the device is in the file's
+`state`, which is memory-mapped. Others, such as int64 buffers, are in a safetensors section.
 """
 
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from poptorch_core import Error
 
 
 class TensorWriter:
-    """persistent_id of a pickler.
+    """The persistent_id function of a pickler.
 
-    state: the device's slots by name, dense, as the host has them.
+    state: the host's dense tensors of the device's state, by name.
     """
 
     def __init__(self, state: Mapping[str, torch.Tensor]) -> None:
@@ -36,13 +36,13 @@ class TensorWriter:
         return "tensors", name, dtype
 
     def others(self) -> bytes:
-        """Those that are no slot's."""
+        """Returns the storages that are not in `state`, as safetensors."""
         held = {name: _bytes_of(storage) for name, storage in self._others.values()}
         return safetensors.torch.save(held)
 
 
 class TensorReader:
-    """persistent_load of an unpickler: equal ids are one storage."""
+    """The persistent_load function of an unpickler; equal ids share a storage."""
 
     def __init__(self, state: Mapping[str, torch.Tensor], others: bytes) -> None:
         self._held = {"state": state, "tensors": safetensors.torch.load(others)}
@@ -54,7 +54,7 @@ class TensorReader:
         are_names = isinstance(section, str) and isinstance(name, str)
         is_there = are_names and name in self._held.get(section, ())
         if not is_there or not isinstance(dtype, torch.dtype):
-            raise Error("is damaged: its model names a tensor that it has not. Write it anew.")
+            raise Error("is damaged: its model names a tensor that is missing. Write it again.")
         storage = self._storages.get((section, name))
         if storage is None:
             storage = self._held[section][name].untyped_storage()

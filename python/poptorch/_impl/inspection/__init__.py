@@ -1,1 +1,1 @@
-"""What a user can ask about a model: reports, explanations, latency, progress, source lines."""
+"""Information about a model: reports, explanations, latency, progress, source lines."""

@@ -1,4 +1,4 @@
-"""poptorch.explain: what a model uses, without running it."""
+"""poptorch.explain: lists a model's ops, parameters and activations without running it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from poptorch._impl.wrapper import results
 from poptorch._impl.wrapper.call_arguments import Signature
 from poptorch._impl.wrapper.executor import PoplarExecutor
 
-# How often, by line of the user's: ("model.py:42", 3).
+# Lines of user code with the number of uses: ("model.py:42", 3).
 Places = tuple[tuple[str, int], ...]
 
-_BEHIND = " What is behind was not looked at."
+_BEHIND = " Later ops were not checked."
 
 
 @dataclass(frozen=True)
@@ -23,17 +23,17 @@ class UsedOp:
 
     name: str
     places: Places
-    foreign: bool  # its kernel is torch's or a library's, not one of the device's own
+    foreign: bool  # has a kernel of torch or a library instead of one for the device
 
     @property
     def count(self) -> int:
-        """How often it is in the graph."""
+        """The number of uses in the graph."""
         return sum(count for _, count in self.places)
 
 
 @dataclass(frozen=True)
 class RefusedOp:
-    """An op that is not supported, or not so; `reason` ends with what to do."""
+    """An op that is not supported, or not with these arguments; `reason` ends with a remedy."""
 
     name: str
     places: Places
@@ -42,28 +42,35 @@ class RefusedOp:
 
 @dataclass(frozen=True)
 class UsedModule:
-    """A module with all that is in it. Parameters that modules share count in each."""
+    """A module with its submodules. Parameters that modules share count in each."""
 
-    path: str  # "" is the model
+    path: str  # "" for the model
     kind: str
     parameters: int
     parameter_bytes: int
     ops: int
-    activation_bytes: int  # of a micro-batch, if all results were kept; views aside
+    activation_bytes: int  # of all results of a micro-batch, except views
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """What poptorch.explain finds; str() is a table."""
+    """The result of poptorch.explain(); str() returns a table.
 
-    ops: tuple[UsedOp, ...]  # the most frequent first
+    Attributes:
+        ops: The ops, the most frequent first.
+        refusals: The ops that are not supported.
+        ended_by: The error that ended the capture; "" if the whole model was captured.
+        modules: The modules with their parameters, activations (bytes) and numbers of ops.
+    """
+
+    ops: tuple[UsedOp, ...]
     refusals: tuple[RefusedOp, ...]
-    ended_by: str  # the error behind which nothing was captured; "" where the whole model was
+    ended_by: str
     modules: tuple[UsedModule, ...]
 
     @property
     def is_supported(self) -> bool:
-        """Whether the whole model was captured."""
+        """Whether the whole model was captured without a refusal."""
         return not self.refusals and not self.ended_by
 
     def __str__(self) -> str:
@@ -72,9 +79,9 @@ class Explanation:
         lines += [f"{op.count:8} {op.name}  {_shown(op.places)}" for op in self.ops]
         foreign = [op for op in self.ops if op.foreign]
         if foreign:
-            lines.append("Without a kernel of the device's own (cycles are a rule of thumb)")
+            lines.append("Without a kernel for the device (cycles are a rough estimate)")
             lines += [f"         {op.name}  {_shown(op.places)}" for op in foreign]
-            lines.append("         Compose them of others where speed counts.")
+            lines.append("         Replace them by other ops if speed matters.")
         if not self.is_supported:
             lines.append("Refused")
             lines += [f"         {r.name}  {_shown(r.places)}: {r.reason}" for r in self.refusals]
@@ -89,20 +96,20 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Returns HTML for notebooks."""
         refused = [(r.name, _shown(r.places), r.reason) for r in self.refusals]
         parts = [
             notebook.table(
                 ("op", "count", "lines", "kernel"),
                 [
-                    (op.name, op.count, _shown(op.places), "a rule of thumb" if op.foreign else "")
+                    (op.name, op.count, _shown(op.places), "a rough estimate" if op.foreign else "")
                     for op in self.ops
                 ],
                 f"{sum(op.count for op in self.ops)} ops of {len(self.ops)} kinds",
             )
         ]
         if refused:
-            parts.append(notebook.table(("refused", "lines", "why, and what to do"), refused))
+            parts.append(notebook.table(("refused", "lines", "reason and remedy"), refused))
         if self.ended_by:
             parts.append(notebook.paragraph(f"The capture ended here: {self.ended_by}{_BEHIND}"))
         size = notebook.size
@@ -111,19 +118,30 @@ class Explanation:
              size(m.activation_bytes), m.ops)
             for m in self.modules
         ]  # fmt: skip
-        head = ("module", "parameters", "their size", "activations", "ops")
+        head = ("module", "parameters", "parameter size", "activations", "ops")
         return "".join([*parts, notebook.table(head, rows)])
 
 
 def explain(model: Any, inputs, *, training: bool | None = None) -> Explanation:
-    """Tells what `model` uses, without compiling or running it.
+    """Lists a model's ops, parameters and activations without compiling or running it.
 
-    Op counts, kernels that are none of the device's, refusals with their places and what to do,
-    parameters and activations by module. Model and inputs may be on device "meta".
+    The model and its inputs may be on device "meta".
 
-    model: a module or function of tensors, or a wrapped one.
-    inputs: the arguments of one micro-batch; a tuple, or one tensor.
-    training: the default is the model's mode.
+    Args:
+        model: A module, a function of tensors, or a wrapper.
+        inputs: The arguments of one micro-batch: a tuple or list, or one tensor.
+        training: Whether to capture the model for training. The default is the model's mode.
+
+    Returns:
+        The ops with their counts, ops without a kernel for the device, refused ops with their lines
+        and remedies, and parameters and activations by module.
+
+    Raises:
+        AssertionError: There are too many inputs.
+        poptorch.Error: An input is missing, or is not a plain tensor of the host.
+
+    Example:
+        >>> print(poptorch.explain(model, torch.zeros(8, 3, 32, 32)))
     """
     if isinstance(model, PoplarExecutor):
         model = model.model
@@ -161,7 +179,7 @@ def _shown(places: Places, most: int = 3) -> str:
 def _sums_by_module(
     model: torch.nn.Module, own: Sequence[tuple[str, int, int]]
 ) -> Iterable[UsedModule]:
-    """All modules of the model. `own`: path, ops and bytes of what each does itself."""
+    """Yields all modules of the model. `own`: path, ops and bytes of each without submodules."""
     for path, module in model.named_modules():
         inside = [n for n in own if not path or n[0] == path or n[0].startswith(f"{path}.")]
         weights = list(module.parameters())

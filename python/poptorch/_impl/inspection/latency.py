@@ -1,4 +1,4 @@
-"""When the transfers of a run took place, and how long they took."""
+"""Times and durations of a run's transfers."""
 
 from poptorch._impl.wrapper.compiled_model import Compiled
 
@@ -7,13 +7,13 @@ _COUNTERS = ("input", "input_complete", "output", "output_complete")
 
 
 def counters(compiled: Compiled | None) -> dict[str, list[list[float]]]:
-    """By counter: for each tensor, a list of one time a step. See getPerfCounters."""
+    """Returns the times of each step by counter and tensor: see getPerfCounters()."""
     if compiled is None or not compiled.device.runs:
         return {name: [[]] for name in _COUNTERS}
     executable = compiled.executable
     inputs = len(executable.input_types())
     outputs = sum(isinstance(source, int) for source in executable.outputs)
-    told = not compiled.options.synthetic_data  # then nothing comes from the host or goes there
+    told = not compiled.options.synthetic_data  # synthetic data are not transferred
     times = [executable.transfer_times(i) if told else [] for i in range(inputs + outputs)]
     by_counter = [times[:inputs], times[:inputs], times[inputs:], times[inputs:]]
     return {
@@ -23,7 +23,7 @@ def counters(compiled: Compiled | None) -> dict[str, list[list[float]]]:
 
 
 def latency(compiled: Compiled | None, first: str, last: str) -> Latency:
-    """(min, max, mean) seconds of a step between two counters."""
+    """Returns (min, max, mean) seconds of a step between two counters."""
     found = counters(compiled)
     outputs = len(found["output"][0]) if found["output"] else 0
     if not outputs or not found["input"] or not found["input"][0]:
@@ -37,7 +37,7 @@ def latency(compiled: Compiled | None, first: str, last: str) -> Latency:
 
 
 def _grouped(tensors: list[list[float]], outputs: int, choose) -> list[float]:
-    """For each output step, the first or last time among its steps of all tensors."""
+    """Returns, for each output step, the first or last time among its steps of all tensors."""
     found = []
     for k in range(outputs):
         times = []

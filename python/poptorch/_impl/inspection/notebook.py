@@ -1,4 +1,4 @@
-"""Tables of HTML for notebooks. Whatever text goes into one is escaped."""
+"""HTML for notebooks. All texts are escaped."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -7,7 +7,7 @@ from poptorch._impl.wrapper.compiled_model import Compiled
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Its first column is of texts, the others are of numbers."""
+    """Returns a table whose first column has texts and whose others have numbers."""
 
     def line(tag: str, cells: Sequence[object]) -> str:
         texts = [
@@ -22,17 +22,17 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], caption: str = 
 
 
 def paragraph(text: str) -> str:
-    """Of a sentence."""
+    """Returns a paragraph."""
     return f"<p>{escape(text)}</p>"
 
 
 def code(lines: Iterable[str]) -> str:
-    """Of lines to paste."""
+    """Returns lines to paste as a block."""
     return f"<pre>{escape(chr(10).join(lines))}</pre>"
 
 
 def size(count: float) -> str:
-    """Of bytes."""
+    """Formats a number of bytes."""
     for unit, bytes_of_unit in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= bytes_of_unit:
             return f"{count / bytes_of_unit:,.1f} {unit}"
@@ -44,7 +44,7 @@ _TIMES = {"compute": "compute", "link": "exchange", "host": "host", "streaming":
 
 
 def of_compiled(compiled: Compiled) -> str:
-    """What each IPU of a compiled model holds, and what its time goes to."""
+    """Returns a table of each IPU's memory and the shares of its time."""
     report = compiled.executable.report()
     run = max(report["cycles_per_run"], 1)
     rows = [
@@ -58,5 +58,5 @@ def of_compiled(compiled: Compiled) -> str:
     caption = f"{compiled.name}, compiled for {report['device']}"
     if report["replicas"] > 1:
         caption += f", {report['replicas']} replicas"
-    caption += f": {report['seconds_per_run'] * 1e3:.3g} ms a run by the model of the device"
+    caption += f": {report['seconds_per_run'] * 1e3:.3g} ms a run by the device's cost model"
     return table(("IPU", "memory", *_TIMES.values()), rows, caption)

@@ -1,4 +1,4 @@
-"""The compiled graphs as JSON, with PopART's names of ops, as scripts expect them."""
+"""Conversion of the compiled graphs to JSON with PopART's names of ops."""
 
 import json
 import re
@@ -9,13 +9,12 @@ _STASHING = re.compile(r"^ *stash\(%(\S+)\) @\[stash=(\d+)\b", re.M)
 
 
 def as_json(text: str, program: str = "") -> str:
-    """From the text of an IR form: {"maingraph": [op, ...], "<called graph>": [op, ...]}.
+    """Converts the text of an IR stage to {"maingraph": [op, ...], "<called graph>": [op, ...]}.
 
-    program: the text of the program that was made of it, whose stashes are ops of type "Stash"
-    behind the others.
-    An op is {"type", "name", "inputs", "outputs", "attributes"}; its name is the module's path and
-    the kind of op, attributes are text, those of poptorch.Attribute too. What
-    recomputationCheckpoint marks is a "Checkpoint".
+    program: the text of the compiled program. Its stashes become ops of type "Stash" at the end.
+    An op is {"type", "name", "inputs", "outputs", "attributes"}. Its name is the module's path and
+    the kind of op. Attributes are text, also those of poptorch.Attribute. An op that
+    recomputationCheckpoint marks has the type "Checkpoint".
     """
     graphs = {}
     for graph in _core.parse(text).graphs:
@@ -26,7 +25,7 @@ def as_json(text: str, program: str = "") -> str:
 
 
 def _stashes(program: str) -> list[dict]:
-    """Each of the program's, however often something is put into it."""
+    """Returns an op for each stash of the program, however often values are put into it."""
     values = {number: value for value, number in reversed(_STASHING.findall(program))}
     return [
         {"type": "Stash", "name": f"Stash_{value}", "inputs": [value],
@@ -36,7 +35,7 @@ def _stashes(program: str) -> list[dict]:
 
 
 def _listed(ops) -> list[dict]:
-    """One after the other; those of a MultiConv are one op, where the last of them is."""
+    """Describes ops in order; joins the members of a MultiConv at the place of the last one."""
     members: dict[tuple, list] = {}
     for op in ops:
         if "multi_conv" in op.attrs:
@@ -51,7 +50,7 @@ def _listed(ops) -> list[dict]:
 
 
 def _multi_conv(op) -> tuple:
-    """What the members have in common: forward, or one kind of gradient, in one stage."""
+    """Returns the key that the members share: a forward op or kind of gradient, and its stage."""
     return op.attrs["multi_conv"], op.popart_type.replace("Transpose", ""), op.ipu, op.stage
 
 

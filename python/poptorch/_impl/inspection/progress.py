@@ -1,6 +1,6 @@
 """Progress bars: `Graph compilation: 100%|███| 100/100 [00:01<00:00]`, and a model's transfers.
 
-There are none while Options.showCompilationProgressBar is off.
+Options.showCompilationProgressBar(False) disables them.
 """
 
 import contextlib
@@ -18,10 +18,11 @@ LAYOUT = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
 
 
 class Progress:
-    """Called as (steps done, steps in all, phase name), of which it shows the steps.
+    """Shows the progress of a compilation; the compiler calls it with (steps done, all, phase).
 
-    A context that ends with the last step, at 100% unless the compilation failed. seconds: from the
-    first step to that one. show: what is called with the steps in the place of the bar.
+    Use it as a context manager: the end of the body shows 100% unless the compilation failed.
+    seconds: the time from the first step to the end of the body.
+    show: a function that gets (steps done, all) instead of the bar.
     """
 
     def __init__(self, shown: bool, show: Callable[[int, int], object] | None = None) -> None:
@@ -34,7 +35,7 @@ class Progress:
         if self._began is None:
             self._began = time.perf_counter()
         if self._show is not None:
-            # The last step is __exit__'s: a failed compilation never shows 100%.
+            # Only __exit__ shows the last step: a failed compilation never shows 100%.
             self._show(min(STEPS - 1, STEPS * done // max(total, 1)), STEPS)
 
     def __enter__(self) -> "Progress":
@@ -54,17 +55,17 @@ class Progress:
         elif progress.is_watched():
             self._bar = progress.Bar(TITLE, total, bar_format=LAYOUT)
             self._bar.move_to(done)
-        elif done == total:  # nobody watches: a log has the finished line
-            from tqdm import tqdm  # which takes a while
+        elif done == total:  # not a terminal: write only the final line, for logs
+            from tqdm import tqdm  # a slow import
 
             line = tqdm.format_meter(done, total, self.seconds, prefix=TITLE, bar_format=LAYOUT)
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # there is none
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # stderr is closed
                 sys.stderr.write(line + "\n")
 
 
 def of_bytes(
     title: str, total: Callable[[], int], options: Options | None = None
 ) -> contextlib.AbstractContextManager[Callable[[int], object]]:
-    """As poptorch_core.progress.of_bytes, for a model with these options."""
+    """Like poptorch_core.progress.of_bytes, but respects the options of a model."""
     shown = options is None or value_of(options, "_show_compilation_progress_bar")
     return progress.of_bytes(title, total, shown)

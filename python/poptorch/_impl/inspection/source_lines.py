@@ -1,4 +1,4 @@
-"""Where in the user's program something happens: one rule for the lines of ops and of messages."""
+"""Lines of user code, by one rule for ops and messages."""
 
 import contextlib
 import copy
@@ -9,7 +9,7 @@ import poptorch_core
 import torch
 from poptorch_core import Error, _torch
 
-# What is not the user's. Options.sourceLocationExcludes adds to it.
+# Files that are not user code. Options.sourceLocationExcludes adds to them.
 OWN_FILES = (
     os.path.dirname(torch.__file__) + os.sep,
     str(Path(__file__).parents[2]) + os.sep,  # poptorch
@@ -20,12 +20,12 @@ OWN_FILES = (
 
 
 def user_location() -> str:
-    """ "model.py:12", with its folder: the innermost line that is the user's."""
+    """Returns the innermost line of user code, such as "folder/model.py:12"."""
     return _torch.user_location(OWN_FILES)
 
 
 class TellingCall:
-    """A context: what is refused inside, before the model runs, leaves with the user's line."""
+    """Context manager that adds the user's line to errors raised inside, before the model runs."""
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Reports of wrapped models: who asks for them, and what they say beside the program."""
+"""Written reports of wrapped models: their folder, and the model's part of their content."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +19,14 @@ logger = logger_of(__name__)
 
 
 def is_asked(options: Options) -> bool:
-    """Whether somebody asks for the report of a model with these options."""
+    """Returns whether options or environment request the report of a model."""
     return _asked_folder(options, lambda text: None) is not None
 
 
 def folder_of(options: Options, *, training: bool) -> Path | None:
-    """Where the report of a model with these options goes; None: nobody asks for one.
+    """Returns the folder for the report of a model, or None if no report is requested.
 
-    Raises poptorch.Error where it cannot be written, before anything is compiled for it.
+    Raises poptorch.Error if the folder is not writable. Call it before the compilation.
     """
     folder = _asked_folder(options, logger.warning)
     if folder is None:
@@ -43,8 +43,11 @@ def _asked_folder(options: Options, warn: Callable[[str], object]) -> Path | Non
 
 
 def begin(wrapped: Wrapped, compiled: Compiled, folder: Path | None) -> None:
-    """Writes the report of what was compiled, and lets it be written again once the model is
-    destroyed or the process ends. Only then is told what does not fit. folder: see folder_of."""
+    """Writes the report of a compiled model, then checks whether the program fits into memory.
+
+    The report is written again when the model is destroyed or the process ends. folder: see
+    folder_of().
+    """
     if folder is not None:
         from poptorch_core.reports import recording
 
@@ -58,7 +61,7 @@ def begin(wrapped: Wrapped, compiled: Compiled, folder: Path | None) -> None:
 
 
 def write(wrapped: Wrapped, compiled: Compiled, folder: Path) -> None:
-    """Writes the report of what is compiled, as it is now."""
+    """Writes the current report of a compiled model."""
     from poptorch_core.reports import recording
 
     about = about_of(wrapped, compiled)
@@ -66,7 +69,7 @@ def write(wrapped: Wrapped, compiled: Compiled, folder: Path) -> None:
 
 
 def about_of(wrapped: Wrapped, compiled: Compiled) -> dict[str, Any]:
-    """What reports say of the model beside its program."""
+    """Returns the content of reports about the model, apart from its program."""
     tensors, options = compiled.arguments.tensors, compiled.options
     batch = len(tensors[0]) if tensors and tensors[0].dim() else 0
     return {
@@ -74,5 +77,5 @@ def about_of(wrapped: Wrapped, compiled: Compiled) -> dict[str, Any]:
         "kind": "training" if wrapped.training else "inference",
         "class": type(wrapped.model).__name__,
         "options": {name: repr(value) for name, value in differing(options).items()},
-        "samples_per_run": batch * options.Distributed.numProcesses,  # as the replicas are of all
+        "samples_per_run": batch * options.Distributed.numProcesses,  # replicas count all processes
     }

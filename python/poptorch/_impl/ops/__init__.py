@@ -1,1 +1,1 @@
-"""The functions of poptorch.ops that are more than one call of the native module."""
+"""The functions of poptorch.ops that do more than call the native module once."""

@@ -1,4 +1,4 @@
-"""poptorch.ctc_beam_search_decoder: the likeliest paths through the classes' probabilities."""
+"""poptorch.ctc_beam_search_decoder: finds the likeliest paths through class probabilities."""
 
 import torch
 from poptorch import _native
@@ -12,14 +12,25 @@ def ctc_beam_search_decoder(
     beam_width: int = 100,
     top_paths: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Decodes what a network trained with CTC loss gives, by prefix beam search.
+    """Decodes the output of a network trained with CTC loss by prefix beam search.
 
-    probs: log probabilities [time, batch, classes]. lengths: of the sequences, ints [batch].
-    Gives log probabilities [batch, top_paths], lengths [batch, top_paths] and paths
-    [batch, top_paths, time], best first: a path counts up to its length, behind it is the blank.
-    Where there are fewer paths than asked for, the rest has no length and the log probability
-    -infinity. beam_width: how many prefixes are followed. No gradient passes through.
-    Raises poptorch.Error for what are no tensors of these shapes, and more paths than the beam.
+    No gradient passes through.
+
+    Args:
+        probs: Log probabilities [time, batch, classes].
+        lengths: The lengths of the sequences, integers [batch].
+        blank: The class of the blank.
+        beam_width: The number of prefixes that the search keeps.
+        top_paths: The number of paths to return, at most `beam_width`.
+
+    Returns:
+        Log probabilities [batch, top_paths], lengths [batch, top_paths] and paths
+        [batch, top_paths, time], best first. A path is filled with blanks after its length. Missing
+        paths have length 0 and log probability -infinity.
+
+    Raises:
+        poptorch.Error: An argument is not a tensor of the right shape and dtype, or `top_paths` is
+            larger than `beam_width`.
     """
     for name, value in (("probs", probs), ("lengths", lengths)):
         if not isinstance(value, torch.Tensor):

@@ -1,8 +1,10 @@
-"""Loops and branches as functions. In a wrapped model their bodies run once, to be recorded: the
-device then repeats one body, and runs one of two branches.
+"""Loops and branches as functions.
 
-Bodies get copies of their inputs and give copies of their results, so that what is written of those
-in place stays where it was written. What bodies write of other tensors is written, as in Python.
+In a wrapped model, each body runs once to be recorded. The device then repeats the body of a loop,
+or runs one of two branches.
+
+Bodies get copies of their inputs and return copies of their results, so writing these in place has
+no effect outside. Bodies may write other tensors in place, as in Python.
 """
 
 from collections.abc import Callable
@@ -14,13 +16,27 @@ from poptorch_core import Error
 
 
 def for_loop(count: int, body: Callable, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors after `count` rounds of `inputs = body(*inputs)`; in inference only.
+    """Runs `inputs = body(*inputs)` several times. In a wrapped model only for inference.
 
-    body: gives as many tensors as it takes, of the same shapes and dtypes. It may use tensors from
-    around it; those that it writes in place keep what the rounds made of them. On the host it runs
-    `count` times. In a wrapped model it runs once, to be recorded, and the device repeats it: the
-    program does not grow with `count`, and random numbers differ between rounds.
-    Raises ValueError for inputs that are no list of tensors, poptorch.Error for other results.
+    On the host the body runs `count` times. In a wrapped model it runs once to be recorded, and the
+    device repeats it: the program does not grow with `count`, and random numbers differ between
+    iterations.
+
+    Args:
+        count: The number of iterations.
+        body: A function that returns tensors of the same number, shapes and dtypes as `inputs`. It
+            may use other tensors; in-place writes to these persist.
+        inputs: The tensors of the first iteration.
+
+    Returns:
+        The tensors after the last iteration.
+
+    Raises:
+        ValueError: `inputs` is not a list of tensors.
+        poptorch.Error: The results of `body` do not match, or the model is for training.
+
+    Example:
+        >>> [x] = poptorch.for_loop(10, lambda x: [x * 2], [x])
     """
     _check_tensors("for_loop", inputs)
     _refuse_training("for_loop")
@@ -41,13 +57,25 @@ def cond(
     else_body: Callable,
     else_inps: list[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """The results of `then_body(*then_inps)` where condition holds, else those of the other body.
+    """Runs one of two functions. In a wrapped model only for inference.
 
-    condition: one boolean; a number holds unless it is zero. One of the bodies runs: on the host by
-    `if`, in a wrapped model (of inference only) on the device, after both have been recorded.
-    Bodies may use and write tensors from around them, as in Python.
-    Raises ValueError for inputs that are no lists of tensors, poptorch.Error for bodies whose
-    results differ in number, shape or dtype, and for a condition of several elements.
+    On the host, `if` chooses the body. In a wrapped model both bodies are recorded, and the device
+    runs one of them. Bodies may use other tensors and write them in place, as in Python.
+
+    Args:
+        condition: A tensor with one element; non-zero numbers are true.
+        then_body: The function that runs if the condition is true.
+        then_inps: The arguments of `then_body`.
+        else_body: The function that runs otherwise.
+        else_inps: The arguments of `else_body`.
+
+    Returns:
+        The results of the body that ran.
+
+    Raises:
+        ValueError: `then_inps` or `else_inps` is not a list of tensors.
+        poptorch.Error: The results of the bodies differ in number, shape or dtype, the condition
+            has several elements, or the model is for training.
     """
     _check_tensors("cond", then_inps)
     _check_tensors("cond", else_inps)
@@ -65,7 +93,7 @@ def cond(
     other, others = _native.record(else_body, else_inps, lambda made: _results("cond", made))
     if _types(results) != _types(others):
         raise Error(
-            "[cond] both bodies must give the same shapes and dtypes, but then_body gave "
+            "[cond] both bodies must return the same shapes and dtypes, but then_body returned "
             f"{_types(results)} and else_body {_types(others)}."
         )
     return _native.branch(holds, recorded, other, results)
@@ -84,8 +112,8 @@ def _results(function: str, made: Any) -> list[torch.Tensor]:
     for result in results:
         if not isinstance(result, torch.Tensor):
             raise Error(
-                f"[{function}] a body gave {type(result).__name__}, which is no tensor. Return "
-                "one tensor, or a list or tuple of tensors."
+                f"[{function}] a body returned {type(result).__name__}, which is not a tensor. "
+                "Return one tensor, or a list or tuple of tensors."
             )
     return results
 
@@ -94,8 +122,8 @@ def _round(inputs: list[torch.Tensor], made: Any) -> list[torch.Tensor]:
     results = _results("for_loop", made)
     if _types(results) != _types(inputs):
         raise Error(
-            f"[for_loop] the body must give tensors like those it takes, {_types(inputs)}, but "
-            f"gave {_types(results)}. Return one of the same shape and dtype for each."
+            f"[for_loop] the body must return tensors like its inputs, {_types(inputs)}, but "
+            f"returned {_types(results)}. Return one of the same shape and dtype for each."
         )
     return results
 
@@ -114,6 +142,6 @@ def _check_tensors(function: str, inputs) -> None:
 def _refuse_training(function: str) -> None:
     if _native.is_training():
         raise Error(
-            f"poptorch.{function}() is only supported in inference. In a model for training write "
-            "it in Python (a loop unrolls), or with torch.where."
+            f"poptorch.{function}() is only supported in inference. In a model for training, use "
+            "Python's control flow (loops are unrolled) or torch.where."
         )

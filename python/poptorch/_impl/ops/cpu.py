@@ -1,4 +1,4 @@
-"""poptorch.CPU: a function or module that runs on the host in the middle of an inference model."""
+"""poptorch.CPU: runs a function or module on the host in the middle of an inference model."""
 
 import threading
 from collections.abc import Callable
@@ -13,21 +13,34 @@ _inside = threading.local()
 
 
 class CPU:
-    """Runs `layer_to_call` on the host, each time that the model runs.
+    """Runs a function or module on the host each time that an inference model runs.
 
-    layer_to_call: a function or module of tensors, which gives one, or a list or tuple. A module
-    takes no gradients from then on, and stays on the host. Compiling the model calls it once, on
-    zeros. ID: its name. In a model for training a poptorch.Error; outside of a model, just a call.
+    Compiling the model calls it once, on zeros. Outside of a model, it is a plain call.
 
-    inputs, outputs: the tensors of the last call. in_shapes, out_shapes: their shapes.
+    Attributes:
+        inputs: The input tensors of the last call.
+        outputs: The output tensors of the last call.
+        in_shapes: The shapes of `inputs`.
+        out_shapes: The shapes of `outputs`.
     """
 
     def __init__(self, layer_to_call: Callable[..., Any], ID: str) -> None:
+        """Prepares the function or module.
+
+        Args:
+            layer_to_call: A function or module of tensors, which returns one tensor, or a list or
+                tuple of tensors. Gradients of a module's parameters are disabled, and the module
+                stays on the host.
+            ID: Its name.
+
+        Raises:
+            ValueError: `layer_to_call` is not callable.
+        """
         if not callable(layer_to_call):
-            raise ValueError(f"[CPU] expected something to call but got {layer_to_call!r}.")
+            raise ValueError(f"[CPU] expected a callable but got {layer_to_call!r}.")
         if isinstance(layer_to_call, torch.nn.Module):
             layer_to_call.requires_grad_(False)
-        # In a list: a model's attributes that are modules are part of the model.
+        # In a list, because a module that is an attribute would become part of the model.
         self._layers = [layer_to_call]
         self.ID = ID
         self.inputs: list[torch.Tensor] = []
@@ -37,7 +50,17 @@ class CPU:
         self._op = PythonOp(self._run, name=f"CPU.{ID}")
 
     def __call__(self, *tensors: torch.Tensor) -> Any:
-        """What the layer gives: one tensor, or a list of them."""
+        """Runs the layer.
+
+        Args:
+            *tensors: Its inputs.
+
+        Returns:
+            One tensor, or a list of tensors.
+
+        Raises:
+            poptorch.Error: The model is for training, or another CPU is running.
+        """
         if getattr(_inside, "busy", False):
             raise Error("Trying to enter CPU from another CPU op! CPU ops must not overlap.")
         if not _native.is_tracing():
@@ -45,18 +68,18 @@ class CPU:
         if _native.is_training():
             raise Error(
                 f"[CPU] '{self.ID}' is in a model for training: no gradient passes through it. Use "
-                "poptorch.op, which takes one."
+                "poptorch.op, which accepts a gradient function."
             )
         made = self._op(*tensors)
         return list(made) if isinstance(made, tuple) else made
 
     def registerPersistentData(self) -> None:
-        """Makes `inputs` and `outputs`, of the shapes of the last call, zeros."""
+        """Sets `inputs` and `outputs` to zeros with the shapes of the last call."""
         self.inputs = [torch.zeros(shape) for shape in self.in_shapes]
         self.outputs = [torch.zeros(shape) for shape in self.out_shapes]
 
     def execute(self) -> None:
-        """Calls the layer on `inputs` and keeps what it gives in `outputs`."""
+        """Calls the layer on `inputs` and stores its results in `outputs`."""
         self._run(*self.inputs)
 
     def _run(self, *tensors: torch.Tensor) -> Any:

@@ -1,6 +1,6 @@
-"""poptorch.custom_op: checks, and what it does outside of a model, where torch's autograd runs it.
+"""poptorch.custom_op: checks, and execution outside of a model, under torch's autograd.
 
-In a model the op is one op of the graph; its library's own functions say what comes back.
+In a model, the op is one op of the graph, and its library's functions determine the outputs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,13 +35,23 @@ def custom_op(
     example_outputs: Iterable[Any],
     attributes: Mapping[str, Value] | None = None,
 ) -> list[torch.Tensor]:
-    """The outputs of an op that a C++ library declares: see docs/custom-ops.md.
+    """Runs an op that a C++ library declares: see docs/custom-ops.md.
 
-    inputs: of which int64 and float64 arrive as int32 and float32. domain, domain_version: with
-    the name, which op. example_outputs: as many as there are outputs; the op's own function says
-    what they are. attributes: floats (of 32 bits), ints and strings, alone or in lists.
-    ValueError: attributes of other types, mixed lists, text that is not ASCII. poptorch.Error, at
-    compilation: there is no such op, its inputs or attributes are others, a float is too large.
+    Args:
+        inputs: The inputs. The op gets int64 and float64 as int32 and float32.
+        name: The op's name.
+        domain: The domain of the op.
+        domain_version: The version of the domain.
+        example_outputs: One object for each output; the op determines shapes and dtypes.
+        attributes: Floats (of 32 bits), ints and strings, alone or in lists, by name.
+
+    Returns:
+        The outputs.
+
+    Raises:
+        ValueError: An attribute has another type, a list is mixed, or a text is not ASCII.
+        poptorch.Error: At compilation, if there is no such op, it does not accept the inputs or
+            attributes, or a float is too large.
     """
     _check_inputs(inputs)
     kept = checked(attributes or {})
@@ -53,7 +63,7 @@ def custom_op(
     if len(outputs) != expected:
         raise Error(
             f"[custom_op] op {use} has {len(outputs)} outputs but example_outputs has {expected}. "
-            "Give a template for each."
+            "Pass a template for each."
         )
     return outputs
 
@@ -110,7 +120,7 @@ def _gather(attributes: str, *inputs: torch.Tensor) -> torch.Tensor:
 
 
 class _Differentiable(torch.autograd.Function):
-    """An op outside of a model, whose gradient is its gradient op."""
+    """An op outside of a model; its gradient op computes the gradient."""
 
     @staticmethod
     def forward(ctx: Any, use: Use, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -1,4 +1,4 @@
-"""Which channels a group norm takes together."""
+"""The assignment of channels to the groups of a group norm."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ OPTION = "groupNormStridedChannelGrouping"
 
 @contextlib.contextmanager
 def grouped(options: Options) -> Iterator[None]:
-    """While it lasts: channel c is of group c mod G where the session option OPTION says so, else
-    of c // (C / G)."""
+    """Sets the groups of group norms in the body.
+
+    Channel c belongs to group c mod G with the session option OPTION, else to group c // (C / G).
+    """
     if not options._Popart.options.get(OPTION):
         yield
         return
@@ -27,7 +29,7 @@ def grouped(options: Options) -> Iterator[None]:
         eps: float = 1e-5,
         cudnn_enabled: bool = True,
     ) -> torch.Tensor:
-        """torch.group_norm of the channels in another order: input [N, C, ...]."""
+        """Applies torch.group_norm to reordered channels of the input [N, C, ...]."""
         width = input.shape[1] // num_groups
         apart = input.unflatten(1, (width, num_groups)).transpose(1, 2).flatten(1, 2)
         normal = plain(apart, num_groups, None, None, eps, cudnn_enabled)

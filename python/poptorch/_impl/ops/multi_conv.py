@@ -1,4 +1,4 @@
-"""poptorch.MultiConv: convolutions that are one op of the device."""
+"""poptorch.MultiConv: joins convolutions into one op of the device."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,13 +15,17 @@ def _listed(value: Any) -> list[Any]:
 
 
 class MultiConv:
-    """A context manager: the convolutions inside are one op, which changes no values.
+    """A context manager that joins the convolutions inside into one op, without changing values.
 
-    They may not need each other's results; other ops may stand between them. With the plan
-    Parallel, which is the default, they run in one launch; with Serial one after the other. The
-    remaining settings are advice for hardware: one value for all convolutions, or a list with one
-    for each. An object may be used again. On the CPU it does nothing. poptorch.Error at
-    compilation: inside another MultiConv, without a convolution, or with other numbers of values.
+    The convolutions must not need each other's results; other ops may be between them. With
+    planType() Parallel, the default, they run in one launch; with Serial one after the other. The
+    other settings are only hints for hardware: one value for all convolutions, or a list with one
+    for each. Each setter returns the object, which may be used several times. On the CPU it does
+    nothing.
+
+    Raises:
+        poptorch.Error: At compilation, if it is inside another MultiConv, contains no convolution,
+            or a list has another length than the number of convolutions.
     """
 
     def __init__(self) -> None:
@@ -30,7 +34,11 @@ class MultiConv:
         self._traced = False
 
     def availableMemoryProportions(self, value: "float | Sequence[float] | None") -> "MultiConv":
-        """The shares of tile memory, from 0 to 1."""
+        """Sets the shares of tile memory, from 0 to 1; None removes the setting.
+
+        Raises:
+            AssertionError: `value` is not a float, a sequence of floats, or None.
+        """
         values = [] if value is None else _listed(value)
         given = value is None or (values and all(isinstance(v, float) for v in values))
         if not given:
@@ -38,33 +46,53 @@ class MultiConv:
         return self._set("availableMemoryProportions", values)
 
     def partialsTypes(self, value: "torch.dtype | Sequence[torch.dtype]") -> "MultiConv":
-        """The types of intermediate sums. ValueError unless torch.float or torch.half."""
+        """Sets the dtypes of partial sums.
+
+        Raises:
+            ValueError: A dtype is not torch.float or torch.half.
+        """
         values = _listed(value)
         if not values or not all(isinstance(v, torch.dtype) and v in _PARTIALS for v in values):
             raise ValueError("Invalid partials types. Expecting torch.float or torch.half")
         return self._set("partialsTypes", [_PARTIALS[v] for v in values])
 
     def planType(self, value: "MultiConvPlanType | None") -> "MultiConv":
-        """Whether they run together."""
+        """Sets whether the convolutions run in parallel or one after the other; None: in parallel.
+
+        Raises:
+            AssertionError: `value` is not a MultiConvPlanType or None.
+        """
         if value is not None and not isinstance(value, MultiConvPlanType):
             raise AssertionError("Invalid plan type!")
         self._plan = value
         return self._set("planType", [] if value is None else [value.name.lower()])
 
     def perConvReservedTiles(self, value: int) -> "MultiConv":
-        """How many tiles each convolution keeps for itself."""
+        """Sets the number of tiles that are reserved for each convolution.
+
+        Raises:
+            AssertionError: `value` is not an integer.
+        """
         if not isinstance(value, int):
             raise AssertionError(f"The number of reserved tiles must be an integer, not {value!r}.")
         return self._set("perConvReservedTiles", [value])
 
     def cycleBackOff(self, value: float) -> "MultiConv":
-        """How far from the fastest plan the search for a parallel one begins."""
+        """Sets how far from the fastest plan the search for a parallel plan begins.
+
+        Raises:
+            AssertionError: `value` is not a float.
+        """
         if not isinstance(value, float):
             raise AssertionError(f"The back-off of cycles must be a float, not {value!r}.")
         return self._set("cycleBackOff", [value])
 
     def enableConvDithering(self, value: "bool | Sequence[bool]") -> "MultiConv":
-        """Whether convolutions begin on different tiles. ValueError for others than bools."""
+        """Sets whether convolutions begin on different tiles.
+
+        Raises:
+            ValueError: `value` is not a bool or a sequence of bools.
+        """
         values = _listed(value)
         if not values or not all(isinstance(v, bool) for v in values):
             raise ValueError("value must be bool or list of bools")

@@ -1,4 +1,4 @@
-"""poptorch.fps and poptorch.nearest: points that lie far apart, and points next to each other."""
+"""poptorch.fps and poptorch.nearest: farthest point sampling and nearest neighbours."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,22 @@ from poptorch_core import Error
 def fps(
     src: torch.Tensor, ptr: Sequence[int], ratio: float = 0.5, random_start: bool = False
 ) -> torch.Tensor:
-    """Indices of points of `src` that lie far apart: farthest point sampling, group by group.
+    """Chooses points that are far apart, by farthest point sampling in each group.
 
-    src: [points, dimensions]. ptr: where groups begin, and the end of the last, [0, 5, 9]. ratio:
-    which part of each group is chosen, rounded up. A group's first point is chosen first, or one at
-    random; next is always the point farthest from those chosen, the first of equals. The result is
-    int32, without gradient. Raises poptorch.Error for other arguments.
+    After the first point of a group, the next one is always the point farthest from those chosen,
+    and the first one among equals.
+
+    Args:
+        src: The points [points, dimensions].
+        ptr: The index at which each group begins, and the end of the last, such as [0, 5, 9].
+        ratio: The share of each group to choose, above 0 and at most 1; the count is rounded up.
+        random_start: Begins each group with a random point instead of its first one.
+
+    Returns:
+        Indices of points, int32, without gradient.
+
+    Raises:
+        poptorch.Error: An argument has a wrong type or value.
     """
     if not isinstance(src, torch.Tensor) or src.dim() != 2:
         raise Error("`src` must be a torch.tensor of rank 2, [points, dimensions].")
@@ -40,12 +50,20 @@ Batch = Sequence[int] | torch.Tensor | None
 def nearest(
     x: torch.Tensor, y: torch.Tensor, batch_x: Batch = None, batch_y: Batch = None
 ) -> torch.Tensor:
-    """For each point of `x` the index of the nearest point of `y`, the first of equals.
+    """Finds the nearest point of `y` for each point of `x`, the first one among equals.
 
-    x: [n, dimensions], y: [m, dimensions]; or numbers, [n] and [m]. batch_x, batch_y: of each point
-    the number of its batch, ascending, as a list or a tensor: only points of one batch are
-    compared, and each batch of x must occur in y. Without one, all are of batch 0. The result is
-    int32 [n], without gradient. Raises poptorch.Error for other arguments.
+    Args:
+        x: The points [n, dimensions], or numbers [n].
+        y: The points [m, dimensions], or numbers [m].
+        batch_x: The batch of each point of `x`, ascending, as a list or tensor of integers. Only
+            points of the same batch are compared. None: all points are in batch 0.
+        batch_y: The batch of each point of `y`, in the same form. Each batch of `x` must occur.
+
+    Returns:
+        Indices of points of `y`, int32 [n], without gradient.
+
+    Raises:
+        poptorch.Error: An argument has a wrong type or value.
     """
     for name, points in (("x", x), ("y", y)):
         if not isinstance(points, torch.Tensor) or points.dim() not in (1, 2):

@@ -1,4 +1,4 @@
-"""poptorch.ipu_print_tensor: what a tensor holds, on stderr whenever the device comes there."""
+"""poptorch.ipu_print_tensor: prints a tensor on stderr whenever the device executes the op."""
 
 import torch
 from poptorch import _native
@@ -20,15 +20,33 @@ def ipu_print_tensor(
     open_bracket: str = "(",
     close_bracket: str = ")",
 ) -> torch.Tensor:
-    """The tensor itself, printed on stderr behind its title whenever the device comes here.
+    """Prints a tensor on stderr, after its title, whenever the device executes the op.
 
-    print_gradient: its gradient too, under "<title>_gradient". summarise_threshold: of tensors with
-    more elements, only edge_items at both ends of each dimension are shown; 0 shows all.
-    max_line_width: longer rows are broken behind separators; 0 never. digits: of a number, before
-    and behind the point; 0 leaves numbers unaligned. float_format: "fixed", "scientific", "none"
-    (short and unaligned) or "auto", which is fixed unless a number would lose its digits; KeyError
-    for others. poptorch.Error for what is no tensor, negative numbers and more than 32 digits.
-    On the CPU nothing is printed.
+    On the CPU it prints nothing.
+
+    Args:
+        tensor: The tensor, of any shape.
+        title: The text before the tensor.
+        print_gradient: Also prints its gradient, with the title "<title>_gradient".
+        summarise_threshold: The number of elements above which only `edge_items` elements at both
+            ends of each dimension are shown; 0 shows all.
+        edge_items: See summarise_threshold.
+        max_line_width: The number of characters above which rows are broken after separators; 0
+            never breaks them.
+        digits: The digits of a number, before and after the decimal point, at most 32; 0 leaves
+            numbers unaligned.
+        float_format: "fixed", "scientific", "none" (short and unaligned) or "auto", which is fixed
+            unless a number would lose digits.
+        separator: The text between elements.
+        open_bracket: The text before each dimension.
+        close_bracket: The text after each dimension.
+
+    Returns:
+        The tensor.
+
+    Raises:
+        KeyError: `float_format` is unknown.
+        poptorch.Error: `tensor` is not a tensor, or a number is negative or too large.
     """
     if not isinstance(tensor, torch.Tensor):
         raise Error("ipu print tensor must take a torch.tensor argument.")

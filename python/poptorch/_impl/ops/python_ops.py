@@ -1,7 +1,7 @@
-"""poptorch.op: functions of Python as ops of a model, run on the host in the middle of a program.
+"""poptorch.op: Python functions as ops of a model, which run on the host during the program.
 
-Each use of a function, by the number and kinds of its tensors, is a custom op of domain "python":
-what stands here is between its arrays and the user's tensors.
+Each combination of number and kinds of a function's tensors is a custom op of domain "python". This
+module converts between the op's arrays and the user's tensors.
 """
 
 import functools
@@ -24,17 +24,17 @@ _NUMPY_TYPES = {
     if dtype.itemsize < 8
 }
 TORCH_TYPES = {name: dtype for dtype, name in DTYPES.items() if dtype.itemsize < 8}
-INPUT, OUTPUT, GRADIENT = range(3)  # where an input of a gradient op comes from
+INPUT, OUTPUT, GRADIENT = range(3)  # sources of the inputs of a gradient op
 _numbers = itertools.count(1)
 _lock = threading.RLock()
 
 Type = tuple[str, list[int]]  # ("f32", [2, 3])
-# With its element type: NumPy has none for bfloat16, whose bits come.
+# (element type, array). NumPy has no bfloat16: its bits are in an array of uint16.
 Array = tuple[str, np.ndarray]
 
 
 class _Variant(NamedTuple):
-    """A use of a function: the op that stands for it, and whether it gives one tensor alone."""
+    """The op of a combination of tensors; is_single: the function returns one tensor, no list."""
 
     name: str
     version: int
@@ -42,7 +42,7 @@ class _Variant(NamedTuple):
 
 
 class PythonOp:
-    """A function of tensors as an op: call it in a model or outside of one. Made by poptorch.op."""
+    """A function of tensors as an op, for calls in and outside of models. See poptorch.op."""
 
     def __init__(
         self,
@@ -63,9 +63,13 @@ class PythonOp:
         return f"poptorch.op({self._name})"
 
     def gradient(self, function: Callable) -> Callable:
-        """Takes a decorated function for the gradient; see poptorch.op."""
+        """Decorates the function for the gradient: see poptorch.op.
+
+        Raises:
+            poptorch.Error: The op was called before.
+        """
         if self._variants:
-            raise Error(f"[op] {self._name} is in use. Give its gradient before its first call.")
+            raise Error(f"[op] {self._name} is in use. Set its gradient before its first call.")
         self._gradient = function
         return function
 
@@ -78,7 +82,7 @@ class PythonOp:
                 )
         kept = checked(attributes)
         types = [_type_of(tensor) for tensor in tensors]
-        _core.custom_attributes(kept)  # refuses floats beyond float32, before they are rounded
+        _core.custom_attributes(kept)  # raises for floats beyond float32, before they are rounded
         kept = {name: _rounded(value) for name, value in kept.items()}
         text = _core.custom_attributes(kept)
         variant = self._variant(types, kept, text)
@@ -86,14 +90,14 @@ class PythonOp:
         return made[0] if variant.is_single else tuple(made)
 
     def _variant(self, types: list[Type], attributes: dict[str, Any], text: str) -> _Variant:
-        """The op for tensors of these types, which is registered where there is none yet."""
+        """Returns the op for tensors of these types; registers it at the first use."""
         try:
             outputs, is_single = self._infer(types, attributes, text)
         except Error:
             raise
         except Exception as error:
             raise Error(
-                f"[op] {self._name} cannot tell the types of its results for "
+                f"[op] {self._name} failed to determine the types of its results for "
                 f"{', '.join(map(_text, types))}: {type(error).__name__}: {error}"
             ) from error
         differentiable = [dtype in _FLOATS for dtype, _ in types]
@@ -139,7 +143,7 @@ class PythonOp:
     def _infer(
         self, types: list[Type], attributes: dict[str, Any], text: str
     ) -> tuple[list[Type], bool]:
-        """The outputs' types, and whether the function gives one tensor alone."""
+        """Returns the outputs' types, and whether the function returns one tensor, not a list."""
         key = (tuple((dtype, tuple(shape)) for dtype, shape in types), text)
         if key not in self._inferred:
             if self._shape is not None:
@@ -156,14 +160,14 @@ class PythonOp:
         return self._inferred[key]
 
     def _stated(self, given: Any) -> tuple[list[Type], bool]:
-        """What `shape` returned: (shape, dtype), or a list of these."""
+        """Converts the result of `shape`: (shape, dtype), or a list of these."""
         is_single = isinstance(given, tuple)
         stated = [given] if is_single else list(given)
         for one in stated:
             if len(one) != 2 or one[1] not in DTYPES:
                 raise Error(
                     f"[op] the shape function of {self._name} must return (shape, dtype), or a "
-                    f"list of these, but gave {given!r}."
+                    f"list of these, but returned {given!r}."
                 )
         return [
             (DTYPES[dtype], [int(size) for size in shape]) for shape, dtype in stated
@@ -172,8 +176,10 @@ class PythonOp:
     def _call(
         self, function: Callable, arrays: Sequence[Array], attributes: dict[str, Any]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor | None], bool]:
-        """The arrays and what a function of the user's makes of them, as tensors; whether it gives
-        one alone. Untraced and without gradients."""
+        """Calls a user function, untraced and without gradients.
+
+        Returns the arrays and the results as tensors, and whether the function returned one tensor.
+        """
 
         def work():
             with torch.no_grad():
@@ -194,8 +200,8 @@ class PythonOp:
         expected, _ = self._infer(types, attributes, _core.custom_attributes(attributes))
         if (found := [_type_of(result) for result in results]) != expected:
             raise Error(
-                f"[op] {self._name} gave {', '.join(map(_text, found))}, but for these inputs it "
-                f"should give {', '.join(map(_text, expected))}."
+                f"[op] {self._name} returned {', '.join(map(_text, found))}, but for these inputs "
+                f"it should return {', '.join(map(_text, expected))}."
             )
         return [_array(result) for result in results]
 
@@ -212,7 +218,7 @@ class PythonOp:
         tensors, results, _ = self._call(self._gradient, arrays, attributes)
         if len(results) not in (len(wanted), inputs):
             raise Error(
-                f"[op] the gradient of {self._name} gives {len(results)} tensors for {inputs} "
+                f"[op] the gradient of {self._name} returns {len(results)} tensors for {inputs} "
                 f"inputs, of which {len(wanted)} are floating. Return one for each."
             )
         found = dict(zip(wanted, results, strict=False))
@@ -225,8 +231,8 @@ class PythonOp:
                 gradient = torch.zeros_like(like)
             if gradient.shape != like.shape:
                 raise Error(
-                    f"[op] the gradient of {self._name} gives {list(gradient.shape)} for input "
-                    f"{i}, which is {list(like.shape)}."
+                    f"[op] the gradient of {self._name} returns {list(gradient.shape)} for input "
+                    f"{i}, which is {list(like.shape)}. Return a gradient of the input's shape."
                 )
             made.append(_array(gradient.to(like.dtype)))
         return made
@@ -238,12 +244,12 @@ _FLOATS = {"f16", "bf16", "f32"}
 def _type_of(tensor: torch.Tensor | None) -> Type:
     if tensor is None or tensor.dtype not in DTYPES:
         kind = "None" if tensor is None else f"of {tensor.dtype}"
-        raise Error(f"[op] what the function takes or gives is {kind}: ops have real tensors.")
+        raise Error(f"[op] an argument or result of the function is {kind}. Use real tensors.")
     return DTYPES[tensor.dtype], list(tensor.shape)
 
 
 def _rounded(value: Any) -> Any:
-    """Floats as float32: what the function is given wherever it runs."""
+    """Rounds floats to float32: functions get the same values in and outside of models."""
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     return float(np.float32(value)) if isinstance(value, float) else value
@@ -262,7 +268,7 @@ def _to_numpy(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _array(tensor: torch.Tensor | None) -> np.ndarray:
-    """What the device would hold."""
+    """Converts a tensor to the array that the device holds."""
     assert tensor is not None
     dense = tensor.to(TORCH_TYPES[DTYPES[tensor.dtype]]).contiguous()
     return (dense.view(torch.uint16) if dense.dtype == torch.bfloat16 else dense).numpy()
@@ -275,17 +281,35 @@ def op(
     shape: Callable | None = None,
     numpy: bool = False,
 ) -> Any:
-    """A decorator: a function of tensors becomes an op, for use inside and outside of models.
+    """Makes a function of tensors an op, for use inside and outside of models. Use it as decorator.
 
-    The function runs on the host in the middle of the program, for each micro-batch, and takes and
-    returns torch tensors (one, or a list or tuple); numpy: takes NumPy arrays and may return some.
-    Keyword arguments are attributes: floats, ints and strings, alone or in lists. It must depend on
-    its arguments alone, and leave them as they are.
-    gradient: a function of the inputs, the outputs and the gradients of floating outputs, in this
-    order, which returns those of the inputs; of floating ones alone if they are fewer. None stands
-    for zero. `@my_op.gradient` gives it later.
-    shape: a function of a (shape, dtype) for each input, which returns one such, or a list of them.
-    Without it, the function is called on zeros when the model is compiled.
+    The function runs on the host during the program, for each micro-batch. It takes tensors and
+    returns one tensor, or a list or tuple. Its keyword arguments are attributes: floats, ints and
+    strings, alone or in lists. Its results must depend only on its arguments, and it must not
+    change these.
+
+    Args:
+        function: The function.
+        gradient: A function of the inputs, the outputs and the gradients of floating outputs, in
+            this order. It returns the gradients of all inputs, or of the floating inputs only; None
+            means zero. `@my_op.gradient` sets it later.
+        shape: A function of a (shape, dtype) for each input that returns one (shape, dtype), or a
+            list, for the outputs. Without it, compiling the model calls the function on zeros.
+        numpy: The function takes NumPy arrays, and may return them.
+
+    Returns:
+        The op, or a decorator if `function` is None.
+
+    Raises:
+        ValueError: `function` is not callable.
+
+    Example:
+        >>> @poptorch.op
+        ... def cube(x):
+        ...     return x**3
+        >>> @cube.gradient
+        ... def cube_gradient(x, y, dy):
+        ...     return 3 * x**2 * dy
     """
     if function is None:
         return functools.partial(op, gradient=gradient, shape=shape, numpy=numpy)

@@ -1,4 +1,4 @@
-"""torch.optim and poptorch.optim optimisers as what the compiler takes, and their later changes."""
+"""Descriptions of torch.optim and poptorch.optim optimisers for the compiler, and later changes."""
 
 import weakref
 from typing import Any
@@ -10,7 +10,7 @@ from poptorch_core import Error
 
 logger = logger_of(__name__)
 
-# Torch's class: (kind of the compiler, defaults that torch gives).
+# Class → the compiler's kind.
 _KINDS = {
     torch.optim.SGD: "sgd",
     torch.optim.AdamW: "adamw",
@@ -24,13 +24,13 @@ _TORCH_DEFAULTS: dict[str, dict[str, Any]] = {
     "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
     "rmsprop": {"alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0},
 }
-# Entries of param_groups that decide about the update. Others, such as those that schedulers add,
-# change no result.
+# Entries of param_groups that determine the update. Others, such as those that schedulers add, do
+# not change results.
 _NUMBERS = (
     *("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "amsgrad", "centered"),
     *("eps", "alpha", "velocity_scaling", "max_weight_norm"),
 )
-# Structure that the names of PopART's kinds tell: value of a group, suffix.
+# Suffixes of PopART's names for kinds of optimisers: (value of a group, its number, suffix).
 _SUFFIXES = (("bias_correction", 0.0, "_NO_BIAS"), ("centered", 1.0, "_CENTERED"))
 # Attributes that are always compiled in.
 _STRUCTURE = ("nesterov", "maximize", "amsgrad", "centered")
@@ -40,7 +40,7 @@ _warned_about: weakref.WeakSet = weakref.WeakSet()
 
 
 def kind_of(optimiser: torch.optim.Optimizer) -> str:
-    """Raises AssertionError for optimisers that have no lowering."""
+    """Returns the compiler's kind; raises AssertionError for optimisers that are not supported."""
     kind = next((_KINDS[c] for c in type(optimiser).__mro__ if c in _KINDS), None)
     given = (
         f"class {optimiser.__name__}" if isinstance(optimiser, type) else type(optimiser).__name__
@@ -48,7 +48,7 @@ def kind_of(optimiser: torch.optim.Optimizer) -> str:
     if kind is None:
         raise AssertionError(
             f"Unsupported optimizer type: {given}. Use an object of SGD, Adam, AdamW, RMSprop or "
-            "LAMB of poptorch.optim, or of one of the first four of torch.optim."
+            "LAMB of poptorch.optim, or of SGD, Adam, AdamW or RMSprop of torch.optim."
         )
     known = (*_KINDS, optim.SGD, optim.Adam, optim.AdamW, optim.RMSprop)
     if type(optimiser) not in known and optimiser not in _warned_about:
@@ -56,16 +56,16 @@ def kind_of(optimiser: torch.optim.Optimizer) -> str:
         logger.warning(
             f"Optimizer `{type(optimiser).__name__}` subclassed from classes in poptorch.optim or "
             "torch.optim are unlikely to behave as intended. Poptorch does not run Python "
-            f"optimizer code directly; this one runs as {kind}, whatever the subclass changes."
+            f"optimizer code directly; this one runs as {kind}, without the subclass's changes."
         )
     return kind
 
 
 def shown_kind(spec: dict) -> str:
-    """What messages call the optimiser of a description: by its update, as PopART does."""
+    """Returns PopART's name for the update of a description, for messages."""
     kind, values = spec["kind"], spec["groups"][0]["values"]
     if kind == "sgd":
-        return "SGD1" if "velocity_scaling" in values else "SGD2"  # of separate ones it is not told
+        return "SGD1" if "velocity_scaling" in values else "SGD2"  # SGD2: separate accumulators
     for name, value, suffix in _SUFFIXES:
         if values.get(name) == value:
             return kind.upper() + suffix
@@ -83,7 +83,7 @@ def _number(name: str, value, group: int) -> float:
 
 
 def values_of(group: dict, index: int) -> dict[str, float]:
-    """The numbers of a parameter group, betas as beta1 and beta2."""
+    """Returns the numbers of a parameter group, with betas as beta1 and beta2."""
     values = {}
     for name, value in group.items():
         if name == "betas":
@@ -94,7 +94,7 @@ def values_of(group: dict, index: int) -> dict[str, float]:
 
 
 def _variable_names(optimiser, kind: str, group: dict) -> set[str]:
-    """Attributes of a group that may change after compilation, as torch names them."""
+    """Returns torch's names of a group's attributes that may change after the compilation."""
     variable_attrs = getattr(optimiser, "variable_attrs", None)
     if variable_attrs is not None:
         return {name for name in group if name in variable_attrs.variable}
@@ -104,13 +104,13 @@ def _variable_names(optimiser, kind: str, group: dict) -> set[str]:
 
 
 def _global_value(optimiser, name: str) -> float:
-    """A number of the whole optimiser; param_groups win, which must agree."""
+    """Returns a number of the whole optimiser; param_groups take precedence and must agree."""
     own = getattr(optimiser, name, optim.Optimizer.GLOBAL_EXTRAS.get(name))
     in_groups = {group[name] for group in optimiser.param_groups if name in group}
     if len(in_groups) > 1:
         raise Error(
             f"[optimiser] {name} is one number for all parameter groups, but they have "
-            f"{sorted(in_groups)}. Set {name} of the optimizer itself."
+            f"{sorted(in_groups)}. Set {name} of the optimizer instead."
         )
     value = in_groups.pop() if in_groups else own
     if not isinstance(value, (int, float)) or not value > 0:
@@ -119,12 +119,12 @@ def _global_value(optimiser, name: str) -> float:
 
 
 def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
-    """The optimiser as the compiler takes it: see `compile` in poptorch_core/_torch.pyi."""
+    """Describes the optimiser for the compiler: see `compile` in poptorch_core/_torch.pyi."""
     kind = kind_of(optimiser)
     centered = {bool(group.get("centered")) for group in optimiser.param_groups}
     if len(centered) != 1:
         raise AssertionError(
-            "All parameter groups must have the same value of centered: it decides about the "
+            "All parameter groups must have the same value of centered, because it determines the "
             "update's structure. Use one value for all of them."
         )
     names = {id(tensor): name for name, tensor in model.named_parameters()}
@@ -161,8 +161,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
 
 
 def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) -> None:
-    """Raises poptorch.Error for an optimiser that could not train anything of the model, or would
-    train something twice."""
+    """Raises poptorch.Error if no parameter belongs to the model, or one is there twice."""
     held = [id(p) for group in optimiser.param_groups for p in group["params"]]
     if len(set(held)) < len(held):
         twice = next(key for key in held if held.count(key) > 1)
@@ -174,21 +173,21 @@ def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) 
         ]
         raise Error(
             f"[optimiser] {names.get(twice, 'a parameter')} is {len(groups)} times in the "
-            f"optimizer's parameter groups (of number {', '.join(map(str, groups))}), but a step "
-            "updates it once. Name each parameter once."
+            f"optimizer's parameter groups (numbers {', '.join(map(str, groups))}), but a step "
+            "updates it once. Pass each parameter once."
         )
-    with torch._C.DisableTorchFunctionSubclass():  # of a wrapped model: fetches nothing
+    with torch._C.DisableTorchFunctionSubclass():  # does not fetch weights of a wrapped model
         trainable = any(parameter.requires_grad for parameter in model.parameters())
     if trainable and not any(key in names for key in held):
         raise Error(
             f"[optimiser] none of the {len(held)} parameters of the {type(optimiser).__name__} "
-            f"belongs to the model, which has {len(names)}. Make the optimizer from the wrapped "
-            "model's own parameters()."
+            f"belongs to the model, which has {len(names)}. Create the optimizer from parameters() "
+            "of the wrapped model."
         )
 
 
 def _add_globals(optimiser, values: dict[str, float]) -> None:
-    """Structure that belongs to the whole optimiser; only what differs from the default."""
+    """Adds the settings of the whole optimiser that differ from their defaults."""
     if getattr(optimiser, "bias_correction", True) is False:
         values["bias_correction"] = 0.0
     if getattr(optimiser, "use_tf_variant", False):
@@ -202,9 +201,9 @@ def _type_name(optimiser, name: str) -> str:
 
 
 def needs_running_mean(optimiser: torch.optim.Optimizer) -> bool:
-    """Whether gradients must be averaged while they are added up: a float16 sum would overflow.
+    """Returns whether gradients need a running mean because a float16 sum could overflow.
 
-    The combined SGD has no accumulator of its own.
+    SGD with use_combined_accum does not have a separate accumulator.
     """
     if getattr(optimiser, "use_combined_accum", False):
         return False
@@ -212,10 +211,10 @@ def needs_running_mean(optimiser: torch.optim.Optimizer) -> bool:
 
 
 def changes(compiled: dict, new: dict) -> dict[str, float]:
-    """Slots to write so that a compiled optimiser takes the values of `new`.
+    """Returns the state to write so that a compiled optimiser uses the values of `new`.
 
-    Raises poptorch.Error where a constant or the structure differs, ValueError where gradients
-    would have to be averaged in another way.
+    Raises poptorch.Error if a constant or the structure differs, ValueError if the mean of
+    gradients would need another strategy.
     """
     if compiled["kind"] != new["kind"] or len(compiled["groups"]) != len(new["groups"]):
         raise Error(
@@ -254,7 +253,7 @@ def changes(compiled: dict, new: dict) -> dict[str, float]:
 
 
 def rescaled(before: dict, after: dict) -> dict[str, float]:
-    """Slots whose contents are to be multiplied: velocities of another scale than before."""
+    """Returns factors for velocities whose velocity_scaling changes, by state."""
     return {
         f"optimiser.momentum_buffer.{name}": group["values"][key] / old["values"][key]
         for old, group in zip(before["groups"], after["groups"], strict=True)

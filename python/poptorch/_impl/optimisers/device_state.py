@@ -1,6 +1,6 @@
-"""Optimiser state between device and host: what `state_dict()` of an optimiser holds and restores.
+"""Transfer of optimiser state between device and host, for `state_dict()` of optimisers.
 
-Every optimiser that a wrapper uses carries a `Record`, so that its state outlives the wrapper.
+Every optimiser that a wrapper uses has a `Record`, so that its state outlives the wrapper.
 """
 
 import fnmatch
@@ -18,8 +18,8 @@ from poptorch._logging import logger_of
 logger = logger_of(__name__)
 
 STEP, SCALE_FACTOR = "Step___", "lossScaleUpdateFactor"
-_ONE_STEP = "Step"  # as state dictionaries had it of all parameters
-# By kind of optimiser: what a slot `optimiser.<what>.<parameter>` is called in a state_dict.
+_ONE_STEP = "Step"  # the common count of all parameters in older state dictionaries
+# Kind of optimiser → prefixes in a state_dict of the state `optimiser.<what>.<parameter>`.
 _MOMENTS = {"exp_avg": "Accl1___", "exp_avg_sq": "Accl2___"}
 PREFIXES = {
     "sgd": {"momentum_buffer": "Accl___"},
@@ -28,7 +28,7 @@ PREFIXES = {
     "lamb": _MOMENTS,
     "rmsprop": {"square_avg": "Accl1___", "momentum_buffer": "Accl2___", "grad_avg": "Accl3___"},
 }
-# What hyper-parameters are called in `ipu_param`.
+# Names of hyper-parameters in `ipu_param`.
 _PARAMETER_NAMES = {
     "lr": "learningRate",
     "weight_decay": "weightDecay",
@@ -36,18 +36,18 @@ _PARAMETER_NAMES = {
     "max_weight_norm": "maxWeightNorm",
 }
 _SGD_RATES = ("scaledLearningRate0", "weightDecayScaleFactor0")
-# Flags, not numbers.
+# Flags, which `ipu_param` leaves out.
 _STRUCTURE = (
     *("nesterov", "maximize", "amsgrad", "centered", "bias_correction", "use_tf_variant"),
 )
 
 
 class Record:
-    """The device's side of one optimiser.
+    """The device's part of one optimiser.
 
     state, parameters: the last known `ipu_state` and `ipu_param`, or None.
-    loaded: `state` comes from the host and the device has not got it yet.
-    steps_before: updates on the host before those on the device, where the device counts none.
+    loaded: `state` comes from the host and is not on the device yet.
+    steps_before: updates before those on the device, for optimisers that the device does not count.
     """
 
     def __init__(self, state=None, parameters=None, loaded: bool = False) -> None:
@@ -55,14 +55,14 @@ class Record:
         self.parameters = parameters
         self.loaded = loaded
         self.steps_before = 0
-        self.known_at: int | None = None  # runs that had begun when `state` was the device's
-        self._as_loaded = False  # `state` and `parameters` are what load() got, and no more
-        self._steps_seen = 0  # of the device, in `state`
+        self.known_at: int | None = None  # DeviceState.begun when `state` equalled the device's
+        self._as_loaded = False  # `state` and `parameters` are exactly those of load()
+        self._steps_seen = 0  # the device's updates that `state` includes
         self._wrapper: weakref.ref | None = None
 
     @classmethod
     def of(cls, optimizer) -> "Record":
-        """The optimiser's record, made at the first request."""
+        """Returns the optimiser's record; creates it at the first call."""
         return optimizer.__dict__.setdefault("_ipu_record", cls())
 
     @property
@@ -72,19 +72,19 @@ class Record:
 
     @property
     def compiled(self):
-        """What that wrapper has compiled, or None."""
+        """The compiled model of that wrapper, or None."""
         return None if self.wrapper is None else wrapper_state(self.wrapper).compiled
 
     @property
     def is_behind(self) -> bool:
-        """Whether the device has made updates since it was read."""
+        """Whether the device has made updates since its state was read."""
         compiled = self.compiled
         if compiled is None or self.loaded or faults.is_lost(compiled):
             return False
         return self.state is None or device_steps(compiled) != self._steps_seen
 
     def bind(self, wrapper: Wrapper) -> None:
-        """The optimiser runs on the device of `wrapper` from here on; loaded state goes there."""
+        """Binds the optimiser to the device of `wrapper`; uploads loaded state."""
         self._wrapper = weakref.ref(wrapper)
         self.known_at = None
         if self.loaded:
@@ -93,14 +93,14 @@ class Record:
             self._see(compiled)
 
     def unbind(self, wrapper: Wrapper) -> None:
-        """The device is about to go, or to another optimiser: keeps what it holds."""
+        """Saves the state before the device is released or used by another optimiser."""
         if self.wrapper is wrapper:
             self.refresh()
             self.loaded, self._as_loaded = self.state is not None, False
             self._wrapper = None
 
     def refresh(self) -> None:
-        """Fetches from the device, if there is one with anything newer. Offline there is none."""
+        """Fetches the state if a device has a newer one. Offline there is no device."""
         compiled = self.compiled
         if compiled is None or self.loaded:
             return
@@ -128,15 +128,18 @@ class Record:
         self.known_at, self._as_loaded = compiled.device.begun, False
 
     def _see(self, compiled) -> None:
-        """Fetches, unless other processes have a part of it: then who asks for it does."""
+        """Fetches the state, or leaves that to refresh() if other processes have parts of it."""
         if any(compiled.executable.owners(slot) for slot in slots_of(compiled).values()):
             self.state = self.known_at = None
         else:
             self._fetch(compiled)
 
     def _read(self, compiled) -> dict[str, torch.Tensor]:
-        """Of the device. Of a parameter with a value for each group of replicas, counts too have
-        the groups as first dimension."""
+        """Reads the state of the device.
+
+        For a parameter with a value per group of replicas, the first dimension of its count of
+        updates is the number of groups, too.
+        """
         assert self.wrapper is not None
         wrapped = wrapper_state(self.wrapper).wrapped
         groups, replicas = wrapped.groupings.of(wrapped.model), wrapped.groupings.replicas
@@ -151,15 +154,15 @@ class Record:
         return found
 
     def load(self, state: dict) -> None:
-        """Takes `ipu_state` and `ipu_param` of a state_dict; the device gets them if there is one.
+        """Loads `ipu_state` and `ipu_param` of a state_dict, also onto the device if there is one.
 
-        Raises RuntimeError for dicts that are no state of an IPU optimiser.
+        Raises RuntimeError for dicts that are not the state of an IPU optimiser.
         """
         if not state:
             raise RuntimeError("Cannot load optimizer state dictionary because it is empty.")
         if "ipu_state" not in state:
             raise RuntimeError(
-                "Only IPU optimizer states can be loaded onto the IPU. Make the state_dict with an "
+                "Only IPU optimizer states can be loaded onto the IPU. Use the state_dict of an "
                 "optimizer of poptorch.optim."
             )
         self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
@@ -168,22 +171,21 @@ class Record:
             self.upload()
 
     def upload_loaded(self) -> None:
-        """Writes what is loaded, if anything, where the optimiser is bound to a device."""
+        """Uploads loaded state, if there is any and the optimiser is bound to a device."""
         if self.loaded and self.compiled is not None:
             self.upload()
 
     def add(self, state: dict) -> None:
-        """Takes slots that no state_dict of the optimiser holds; the device gets them like
-        others."""
+        """Adds state that a state_dict does not include, and uploads it if there is a device."""
         self.state = {**(self.state or {}), **state}
         self.loaded = True
         if self.compiled is not None:
             self.upload()
 
     def upload(self) -> None:
-        """Writes loaded state to the device. Slots that it lacks keep what they have.
+        """Writes loaded state to the device. Values that are not in it stay unchanged.
 
-        A device that a fault has struck gets it when it is attached again.
+        After a device fault, the state is written when the device is attached again.
         """
         compiled = self.compiled
         if faults.is_lost(compiled):
@@ -198,7 +200,7 @@ class Record:
         with _bar("Optimiser state to the device", compiled):
             for name, slot in slots.items():
                 if name in given:
-                    # Torch counts in float32, and its own steps keep moments in the weight's dtype.
+                    # Torch counts in float32, and keeps moments in the weight's dtype.
                     held = executable.read_state(slot)
                     value = given[name].flatten()[0] if name.startswith(STEP) else given[name]
                     executable.write_state(slot, value.to(held.dtype))
@@ -221,18 +223,20 @@ class Record:
 
 
 def device_steps(compiled) -> int:
-    """Updates since the compilation."""
+    """Returns the number of updates since the compilation."""
     return compiled.device.runs * compiled.options.device_iterations
 
 
 def slots_of(compiled) -> dict[str, str]:
-    """Name in a state_dict → slot."""
+    """Returns the device's states by their names in a state_dict."""
     return _slots(compiled.executable, compiled.spec["kind"])
 
 
 def _slots(executable, kind: str) -> dict[str, str]:
-    """Name in a state_dict, and as an anchor, → slot. The one count of updates has a name for each
-    parameter."""
+    """Returns the device's states by their names in a state_dict and as anchors.
+
+    The common count of updates has a name for each parameter.
+    """
     held = [
         slot.split(".", 2)[1:]
         for slot, what, _, _ in executable.states()
@@ -255,13 +259,13 @@ def _steps(names: Iterable[str]) -> list[str]:
 
 
 def steps_in(state: Mapping[str, torch.Tensor], otherwise: int) -> int:
-    """How many updates a state_dict tells of."""
+    """Returns the number of updates in a state_dict, or `otherwise` if it has no count."""
     name = next(iter(_steps(state)), _ONE_STEP)
     return int(state[name].flatten()[0]) if name in state else otherwise
 
 
 def with_steps(state: dict[str, torch.Tensor], compiled, steps: torch.Tensor) -> None:
-    """Adds that count of updates, where the device has one."""
+    """Adds a count of updates to a state_dict, if the device has one."""
     state |= dict.fromkeys(_steps(slots_of(compiled)), steps)
 
 
@@ -283,7 +287,7 @@ def _parameters(spec: dict) -> dict[str, torch.Tensor]:
 
 
 def states_by_name(executable, kind: str | None) -> dict[str, str]:
-    """Every name that a slot of state goes by → slot."""
+    """Returns the device's states by all names that refer to them."""
     found = {}
     for slot, what, _, _ in executable.states():
         if what in ("parameter", "buffer"):
@@ -294,7 +298,7 @@ def states_by_name(executable, kind: str | None) -> dict[str, str]:
 
 
 def _bar(title: str, compiled):
-    """Of the transfer of all slots."""
+    """Returns the progress bar of a transfer of all optimiser state."""
 
     def size() -> int:
         return compiled.state_bytes({"optimiser_state"})
@@ -303,7 +307,7 @@ def _bar(title: str, compiled):
 
 
 def matching(pattern: str, names) -> list[str]:
-    """The names that a pattern with * and ? matches."""
+    """Returns the names that a pattern with * and ? matches."""
     return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
 
 
@@ -315,13 +319,13 @@ _RATE = re.compile(
 
 
 def rate(name: str, spec: dict, loss_scale: torch.Tensor) -> torch.Tensor | None:
-    """The 0-d float32 value of an anchor of PopART's SGD, or None when `name` is none of them.
+    """Returns the 0-d float32 value of an anchor of PopART's SGD, or None for other names.
 
-    scaledLearningRate0 = lr * (1 - dampening) / loss scaling, and of the variants with momentum
+    scaledLearningRate0 = lr * (1 - dampening) / loss scaling. The variants with momentum are
     scaledLearningRate1 (combined accumulator) = lr / velocity scaling and scaledLearningRate2
-    (separate one) = lr; weightDecayScaleFactor0 = 1 - lr * (1 - dampening) * weight decay. These
-    are the factors by which PopART's SGDs scale gradients, velocities and weights. With
-    `___specific___<parameter>` they are of that parameter's group, otherwise of the first group.
+    (separate one) = lr. weightDecayScaleFactor0 = 1 - lr * (1 - dampening) * weight decay.
+    PopART's SGDs scale gradients, velocities and weights by these factors. With
+    `___specific___<parameter>` they belong to that parameter's group, else to the first group.
     """
     asked = _RATE.fullmatch(name)
     if asked is None or spec["kind"] != "sgd":

@@ -1,4 +1,4 @@
-"""What the log says of optimisers that the device is given, in PopART's words."""
+"""Log lines, in PopART's wording, about optimisers that are sent to the device."""
 
 import torch
 from poptorch._impl.optimisers import description
@@ -29,7 +29,7 @@ _TYPE_NAMES = {"f16": "float16", "f32": "float32"}
 
 
 def tell(optimizer: torch.optim.Optimizer, spec: dict) -> None:
-    """Logs what the device has of an optimiser, described by optimisers.describe()."""
+    """Logs the optimiser's values on the device. spec: the result of describe()."""
     kind = description.shown_kind(spec).split("_")[0]
     tail = _tail(kind, spec)
     defaults = {**spec["groups"][0]["values"], **description.values_of(optimizer.defaults, 0)}
@@ -53,7 +53,7 @@ def _shown(kind: str, values: dict, group: dict, spec: dict) -> dict[str, str]:
         for name, value in values.items()
         if name in _NAMES
     }
-    if kind == "SGD2":  # which scales its velocity as the loss
+    if kind == "SGD2":  # scales its velocity by the loss scaling
         found["velocityScaling"] = _number(spec["loss_scaling"], spec["loss_scaling_variable"])
     return found
 

@@ -1,10 +1,10 @@
-"""State of torch.optim optimisers: in torch's own `optimizer.state` whenever it is on the host.
+"""State of torch.optim optimisers, which is in torch's `optimizer.state` while it is on the host.
 
-The device's state comes into state_dict() and, when the wrapper lets the optimiser go, into
-`optimizer.state`; what is there when a wrapper compiles, or is loaded later, goes to the device.
+state_dict() includes the device's state. When a wrapper releases the optimiser, the state moves to
+`optimizer.state`. State that exists at the compilation, or is loaded later, is uploaded.
 
-Torch rounds what it loads to the weight's dtype, but for entries of no weight: with half weights, a
-state_dict() has the device's moments in such an entry as well, so that none of their bits is lost.
+Torch rounds loaded state to the weight's dtype, except for entries that belong to no weight. With
+half weights, a state_dict() has the device's moments in such an entry, too, so that no bit is lost.
 """
 
 import weakref
@@ -28,9 +28,9 @@ _UNROUNDED = "ipu_moments"  # among the entries of `state`: {index of the weight
 
 
 def bind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
-    """The optimiser runs on the device of `wrapper` from here on.
+    """Binds the optimiser to the device of `wrapper`.
 
-    Where its state does not fit the model, that raises, and the optimiser is as before.
+    Raises an error and leaves the optimiser unchanged if its state does not fit the model.
     """
     record = Record.of(optimizer)
     before = dict(vars(record))
@@ -51,7 +51,7 @@ def bind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
 
 
 def unbind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
-    """The device is about to go, or to another optimiser: its state comes to the host."""
+    """Copies the state to the host before the device is released or used by another optimiser."""
     record = Record.of(optimizer)
     record.unbind(wrapper)
     if _is_torchs(optimizer):
@@ -70,7 +70,7 @@ def _before_state_dict(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _pickled(reference: weakref.ref) -> dict:
-    """What pickles and copies of the optimiser hold: for these, torch has no hook."""
+    """Returns the content of pickles and copies of the optimiser; torch has no hook for these."""
     optimizer = reference()
     assert optimizer is not None
     _before_state_dict(optimizer)
@@ -90,8 +90,8 @@ def _after_state_dict(optimizer: torch.optim.Optimizer, state_dict: dict) -> Non
 
 
 def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
-    """After a load_state_dict. Moments that have changed since stay as they are."""
-    state: dict = optimizer.state  # by parameter, and one entry of ours
+    """Restores unrounded moments after load_state_dict(), unless they have changed since."""
+    state: dict = optimizer.state  # by parameter, and the additional entry
     unrounded = state.pop(_UNROUNDED, {})
     for index, parameter in enumerate(_weights(optimizer)):
         entry = optimizer.state.get(parameter, {})
@@ -101,7 +101,7 @@ def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _weights(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
-    """All parameters, in the order of the indices of a state_dict."""
+    """Returns all parameters in the order of the indices of a state_dict."""
     return [tensor for group in optimizer.param_groups for tensor in group["params"]]
 
 
@@ -122,21 +122,21 @@ def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
 
 
 def steps(optimizer: torch.optim.Optimizer, compiled: Compiled) -> int:
-    """Updates so far."""
+    """Returns the number of updates so far."""
     record = Record.of(optimizer)
     record.refresh()
     return steps_in(record.state or {}, record.steps_before + device_steps(compiled))
 
 
 def start_at(optimizer: torch.optim.Optimizer, steps: int) -> None:
-    """The device that is to run the optimiser comes with its state, after so many updates."""
+    """Sets the number of updates before those that the device will run."""
     Record.of(optimizer).steps_before = steps
 
 
 def _parameters(
     optimizer: torch.optim.Optimizer, wrapper: Wrapper
 ) -> list[tuple[str, torch.Tensor]]:
-    """Name and tensor of the model's parameters that the optimiser updates."""
+    """Returns name and tensor of the model's parameters that the optimiser updates."""
     held = {id(tensor) for tensor in _weights(optimizer)}
     model = wrapper_state(wrapper).wrapped.trained_model
     return [item for item in model.named_parameters() if id(item[1]) in held]
@@ -144,11 +144,11 @@ def _parameters(
 
 def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper) -> None:
     compiled = wrapper_state(wrapper).compiled
-    if compiled is None:  # another thread's destroy() has brought it
+    if compiled is None:  # another thread's destroy() has copied it
         return
     state, kind = record.state or {}, compiled.trained_spec["kind"]
     steps = steps_in(state, record.steps_before + device_steps(compiled))
-    if steps == 0:  # torch makes state in the first step
+    if steps == 0:  # torch creates state in the first step
         return
     for name, parameter in _parameters(optimizer, wrapper):
         entry = {
@@ -172,9 +172,9 @@ def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: W
         for what, prefix in PREFIXES[kind].items():
             if entry.get(what) is not None:
                 found[prefix + name] = entry[what].detach().clone()
-                # One count for all; SGD only asks whether there was a step.
+                # A common count; for SGD it only matters whether there was a step.
                 steps = torch.as_tensor(entry.get("step", 1))
-            elif prefix + name in held:  # of steps that the state which was loaded has not seen
+            elif prefix + name in held:  # the loaded state has no moment yet: start from zeros
                 found[prefix + name] = torch.zeros_like(held[prefix + name])
     if found:
         with_steps(found, compiled, steps)

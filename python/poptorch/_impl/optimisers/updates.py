@@ -12,7 +12,7 @@ from poptorch.options import Options
 
 
 def described(optimizer: torch.optim.Optimizer, model: torch.nn.Module, options: Options) -> dict:
-    """See optimisers.describe; with what the options say of gradients."""
+    """Describes an optimiser, with the options that affect gradients: see describe()."""
     spec = description.describe(optimizer, model)
     training = options.Training
     spec["automatic_loss_scaling"] = training.auto_loss_scaling
@@ -25,7 +25,7 @@ def described(optimizer: torch.optim.Optimizer, model: torch.nn.Module, options:
 
 
 def with_needs(options: Options, spec: dict) -> Options:
-    """The options, frozen; where the optimiser needs a running mean, a copy that says so."""
+    """Returns the options; a frozen copy with a running mean if the optimiser needs one."""
     strategy = options.Training.meanAccumulationAndReplicationReductionStrategy
     if not spec["running_mean"] or strategy == MeanReductionStrategy.Running:
         return options
@@ -36,15 +36,15 @@ def with_needs(options: Options, spec: dict) -> Options:
 
 
 def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
-    """Tells torch's schedulers, which warn otherwise, that there are steps before theirs."""
+    """Prevents the warning of torch's schedulers that no optimiser step preceded theirs."""
     vars(optimizer)["_opt_called"] = True
 
 
 def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimizer) -> None:
-    """The device goes on with the values, and the state, of `optimizer`.
+    """Makes the device use the values and the state of `optimizer`.
 
-    Raises poptorch.Error where a constant attribute, the structure or the state does not fit; then
-    it goes on as before.
+    Raises poptorch.Error if a constant attribute, the structure or the state does not fit; the
+    device then keeps the former optimiser.
     """
     state, watch = wrapper_state(wrapper), compiled.optimiser
     former = state.optimizer
@@ -73,9 +73,9 @@ def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimi
 
 
 def write_changes(compiled: Compiled, before: dict, after: dict) -> None:
-    """The device, which has the values of the description `before`, gets those of `after`.
+    """Writes the values in which the description `after` differs from `before` to the device.
 
-    Raises poptorch.Error where a constant or the structure differs.
+    Raises poptorch.Error if a constant or the structure differs.
     """
     executable = compiled.executable
     held = {name for name, _, _, _ in executable.states()}

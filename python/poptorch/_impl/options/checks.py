@@ -1,6 +1,6 @@
-"""Checks of options: each gives the value to store, or raises.
+"""Checks of options: each returns the value to store, or raises.
 
-What a check is annotated with is the type of the setter's argument and of the attribute.
+The annotations of a check are the types of the setter's argument and of the attribute.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from poptorch_core import Error
 
 Folder: TypeAlias = str | os.PathLike[str] | None
-LARGEST = 2**31 - 1  # products of two such numbers are numbers of 64 bits
+LARGEST = 2**31 - 1  # products of two such numbers fit into 64 bits
 
 
 def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
@@ -46,7 +46,7 @@ positive_int = positive(LARGEST)
 
 
 def even(least: int, most: int, allowed: str) -> Callable[[int], int]:
-    """Accepts even numbers of a range, which `allowed` says in words."""
+    """Accepts even numbers of a range, which `allowed` describes for messages."""
 
     def check(value: int) -> int:
         is_number = isinstance(value, int) and not isinstance(value, bool)
@@ -58,7 +58,7 @@ def even(least: int, most: int, allowed: str) -> Callable[[int], int]:
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], str]:
-    """Accepts some texts; where the empty one is among them, it stands for none of the others."""
+    """Accepts some texts; an empty one among them stands for "none of the others"."""
 
     def check(value: str) -> str:
         if not isinstance(value, str) or value not in words:
@@ -92,17 +92,17 @@ def as_optional_number(value: bool | None) -> int | None:
     return value if value is None else as_number(value)
 
 
-# Where the number itself is assigned.
+# For an assignment of the number itself.
 as_number.of_stored = as_optional_number.of_stored = whole(0, 1)  # type: ignore[attr-defined]
 
 
 def truth(value: object) -> bool:
-    """Accepts anything that is true or false."""
+    """Accepts any value; stores its truth value."""
     return bool(value)
 
 
 def strings(value: Iterable[str]) -> list[str]:
-    """Accepts several strings, but not one: it would be taken for its letters."""
+    """Accepts several strings, but not one, which would be split into letters."""
     is_list = isinstance(value, Iterable) and not isinstance(value, str)
     if not is_list or not all(isinstance(item, str) for item in value):
         raise AssertionError(f"[options] expected a list of strings but got {value!r}.")
@@ -117,7 +117,7 @@ def string(value: str) -> str:
 
 
 def file_name(value: str) -> str:
-    """Accepts what can be a part of a file's name."""
+    """Accepts a text that can be part of a file name."""
     string(value)
     bad = [c for c in value if c in "/\\" or not c.isprintable()]
     if bad or value in (".", "..") or len(value.encode()) > 200:
@@ -151,7 +151,7 @@ def member(enum: type[IntEnum]) -> Callable[[IntEnum], int]:
 
 
 def number_in(enum: type[IntEnum], value: Any) -> int:
-    """The number of a member, which may be given as its number."""
+    """Returns the number of a member, given as the member or its number."""
     if isinstance(value, bool) or value not in list(enum):
         names = ", ".join(f"{enum.__name__}.{name}" for name in enum.__members__)
         raise ValueError(f"[options] expected one of {names} but got {value!r}.")

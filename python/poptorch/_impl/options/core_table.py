@@ -1,7 +1,7 @@
-"""The compiler's options as poptorch.Options has them, by the compiler's own table.
+"""Rows of poptorch.Options from the compiler's option table.
 
-What its table gives a setter becomes a row here, with the table's default, range and documentation;
-rows of special setters tell what they say (Row.says).
+Each option of that table with a setter becomes a row, with the table's default, range and
+documentation. Rows of other setters name the compiler's options that they set (Row.says).
 """
 
 import re
@@ -45,10 +45,10 @@ def rows_of(
     table: Iterable[Option] | None = None,
     kept: Callable[[Option, str], dict[str, Any]] = lambda option, setter: {},
 ) -> tuple[Row, ...]:
-    """A row for each of the compiler's options with a setter in the group; "": in Options itself.
+    """Returns a row for each option of the compiler with a setter in the group.
 
-    table: the compiler's, where none is given. kept: what the row of an option, of a setter's name,
-    has otherwise, as it keeps the value.
+    group: "" for the setters of Options itself. table: the compiler's table by default.
+    kept: returns fields of the row, from the option and its setter's name, that replace these.
     """
     rows = []
     for option in option_table() if table is None else table:
@@ -68,7 +68,7 @@ def rows_of(
 
 
 def _of_location(option: Option, setter: str) -> dict[str, Any]:
-    """Only what was set is there, by the setter's name, and truth values are numbers."""
+    """Returns the fields of a location's row: created when set, with booleans as numbers."""
     kept: dict[str, Any] = {"attribute": setter, "created": True}
     if option.type.startswith("bool"):
         kept["check"] = as_number if option.type == "bool" else as_optional_number
@@ -82,22 +82,22 @@ LOCATION_ROWS = rows_of("TensorLocationSettings", kept=_of_location)
 
 
 def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
-    """What the compiler is told in "host" or "execution" options, by name. None is not told."""
+    """Returns the compiler's "host" or "execution" options by name, without those that are None."""
     return dict(_said(options, {o.name for o in option_table() if o.keyword == keyword}))
 
 
-# Execution answers questions from these options alone. The compilation checks the others.
+# Execution needs only these options for its answers. The compilation checks the others.
 _COUNTS = {"device_iterations", "gradient_accumulation", "replication_factor"}
 _COUNTS |= {"input_group_size", "strategy"}
 
 
 def execution_of(options: OptionGroup) -> Execution:
-    """How often and by which strategy this process executes a model, for inference."""
+    """Returns the execution of a model for inference: batching factors and strategy."""
     return Execution([("execution", "", dict(_said(options, _COUNTS)))])
 
 
 def lines_of(options: OptionGroup) -> list[Line]:
-    """Where tensors of some kind live: of TensorLocationSettings as dicts."""
+    """Returns the lines of tensor locations, from TensorLocationSettings as dicts."""
     lines = []
     for name, value in _said(options):
         if isinstance(value, dict):
@@ -116,7 +116,7 @@ def _location(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(options: OptionGroup, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
-    """What rows say; with names, those alone, and no other row is asked."""
+    """Yields the compiler's options that rows set; `names` selects options and skips other rows."""
     for group in groups_of(options).values():
         for row in group.ROWS:
             if names is not None and names.isdisjoint(row.said_names()):
@@ -127,7 +127,7 @@ def _said(options: OptionGroup, names: set[str] | None = None) -> Iterator[tuple
 
 
 def _typed(name: str, value: Any) -> Any:
-    """Programs may read and write numbers where the compiler has truth values."""
+    """Converts numbers that programs store to the booleans that the compiler expects."""
     return bool(value) if name in _TRUTHS else value
 
 

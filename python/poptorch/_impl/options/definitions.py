@@ -1,4 +1,4 @@
-"""The groups of poptorch.Options: one class a group, one row an option."""
+"""The groups of poptorch.Options: a class for each group, a row for each option."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from poptorch._impl.options.stored_values import Session, recorded_as, state_of
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
-if TYPE_CHECKING:  # what the rows of each class make of it
+if TYPE_CHECKING:  # the attributes and setters that each class gets from its rows
     from poptorch._impl.options.types import (
         DistributedRows,
         EmulatorRows,
@@ -106,12 +106,13 @@ class PrecisionOptions(PrecisionRows):
     ROWS = (
         *core_table.rows_of("Precision", kept=_of_precision),
         Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
-            "Type of the partial sums of matmul and convolution.", attribute="partials_type",
-            argument="dtype", session=Session(_write_partials, _read_partials)),
-        Row("halfFloatCasting", None, None, RECORDED, "Deprecated.", defaults={},
+            "Sets the dtype of partial sums of matmuls and convolutions.",
+            attribute="partials_type", argument="dtype",
+            session=Session(_write_partials, _read_partials)),
+        Row("halfFloatCasting", None, None, RECORDED, "Deprecated; has no effect.", defaults={},
             setter=_ignore_casting),
-        Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated.", defaults={},
-            setter=_ignore_statistics_flag),
+        Row("runningStatisticsAlwaysFloat", None, None, RECORDED, "Deprecated; has no effect.",
+            defaults={}, setter=_ignore_statistics_flag),
     )  # fmt: skip
 
 
@@ -121,21 +122,21 @@ class TrainingOptions(TrainingRows):
     ROWS = (
         *core_table.rows_of("Training"),
         Row("accumulationAndReplicationReductionType", enums.ReductionType.Mean, _check_reduction,
-            COMPILE, "Whether gradients of micro-batches and replicas are averaged or added.",
+            COMPILE, "Averages (Mean) or adds (Sum) the gradients of micro-batches and replicas.",
             argument="reduction_type",
             says={"mean_reduction": lambda training: enums.ReductionType.Mean
                   == training.accumulation_and_replication_reduction_type}),
         Row("setMeanAccumulationAndReplicationReductionStrategy", enums.MeanReductionStrategy.Post,
             _check_mean_strategy, COMPILE,
-            "Whether gradients are divided before they are added up (Running) or after (Post).",
+            "Divides gradients before they are added up (Running) or after (Post).",
             attribute="meanAccumulationAndReplicationReductionStrategy",
             argument="mean_reduction_strategy"),
         Row("setAutomaticLossScaling", False, boolean, COMPILE,
-            "Adapt the loss scale to the gradients while training.",
+            "Adapts the loss scale to the gradients during training.",
             attribute="auto_loss_scaling", argument="enabled",
             session=recorded_as("automaticLossScalingSettings.enabled")),
         Row("setConvolutionDithering", False, boolean, RECORDED,
-            "Spread convolutions over tiles.", attribute="convolution_dithering",
+            "Spreads convolutions over tiles.", attribute="convolution_dithering",
             argument="enabled",
             session=Session(
                 lambda enabled: {"convolutionOptions": {"enableConvDithering": enabled}},
@@ -144,24 +145,24 @@ class TrainingOptions(TrainingRows):
 
 
 def set_running_mean(training: OptionGroup) -> None:
-    """What an optimiser with a float16 accumulator needs, without the setter's warnings."""
+    """Sets the strategy that float16 accumulators need, without the setter's warnings."""
     running = enums.MeanReductionStrategy.Running
     store(training, {"meanAccumulationAndReplicationReductionStrategy": running})
 
 
 class JitOptions(JitRows):
-    """Options of the JIT tracer, which no longer exists: `opts.Jit`."""
+    """Options of PopTorch's former JIT tracer: `opts.Jit`."""
 
     ROWS = (
-        Row("traceModel", None, None, RECORDED, "Deprecated; True is refused.", defaults={},
+        Row("traceModel", None, None, RECORDED, "Deprecated; True raises an error.", defaults={},
             setter=_check_trace_model),
     )  # fmt: skip
 
 
 class TensorLocationSettings(TensorLocationSettingsRows):
-    """Where a kind of tensor lives. Values never depend on it; memory accounts do.
+    """The memory that a kind of tensor is kept in. It affects memory use, but never values.
 
-    Only what was set exists; truth values are 0 and 1.
+    Attributes exist only after they were set; booleans are stored as 0 and 1.
     """
 
     ROWS = core_table.LOCATION_ROWS
@@ -174,7 +175,7 @@ def _check_location(value: TensorLocationSettings) -> dict[str, int]:
 
 
 def _check_location_dict(value: Any) -> dict[str, int]:
-    """What _check_location gave, after the checks of the setters."""
+    """Checks a dict of settings, in the form that _check_location returns, by their setters."""
     if not isinstance(value, dict):
         raise AssertionError(f"[options] expected a dict of settings but got {value!r}.")
     settings = TensorLocationSettings()
@@ -193,21 +194,24 @@ def _of_locations(_option: object, setter: str) -> dict[str, Any]:
 
 
 class TensorLocationOptions(TensorLocationRows):
-    """Locations of kinds of tensors: `opts.TensorLocations`. Only those that were set exist."""
+    """Locations of kinds of tensors: `opts.TensorLocations`.
+
+    Attributes exist only after they were set.
+    """
 
     ROWS = (
         *core_table.rows_of("TensorLocations", kept=_of_locations),
-        Row("setActivationLocation", None, _check_location, COMPILE, "Location of activations.",
-            attribute="location_activation", argument="location", says="location activations",
-            created=True),
-        Row("setWeightLocation", None, _check_location, COMPILE, "Location of weights.",
-            attribute="location_weight", argument="location", says="location weights",
-            created=True),
+        Row("setActivationLocation", None, _check_location, COMPILE,
+            "Sets the location of activations.", attribute="location_activation",
+            argument="location", says="location activations", created=True),
+        Row("setWeightLocation", None, _check_location, COMPILE,
+            "Sets the location of weights.", attribute="location_weight", argument="location",
+            says="location weights", created=True),
         Row("setOptimizerLocation", None, _check_location, COMPILE,
-            "Location of optimiser state.", attribute="location_optimizer",
+            "Sets the location of optimiser state.", attribute="location_optimizer",
             argument="location", says="location optimiser_state", created=True),
         Row("setAccumulatorLocation", None, _check_location, COMPILE,
-            "Location of gradient accumulators.", attribute="location_accumulator",
+            "Sets the location of gradient accumulators.", attribute="location_accumulator",
             argument="location", says="location accumulators", created=True),
     )  # fmt: skip
 
@@ -244,24 +248,27 @@ def _set_processes(_options: OptionGroup, process_id: int, num_processes: int) -
 def _assign_processes(_options, attribute, value):
     if attribute == "ipuof_configs":
         return {attribute: dict(value)}
-    # Of the two, one comes first: which fit together is seen where they are used.
+    # The two are assigned one after the other: whether they fit is checked when they are used.
     return {attribute: whole(0 if attribute == "distributed_process_id" else 1)(value)}
 
 
 class DistributedOptions(DistributedRows):
-    """Several processes without PopRun: `opts.Distributed`. The environment is read when it is
-    made, and by setEnvVarNames."""
+    """Several processes without PopRun: `opts.Distributed`.
+
+    The constructor and setEnvVarNames() read the environment.
+    """
 
     ROWS = (
         Row("setEnvVarNames", None, None, HOST,
-            "Variables that hold the number of processes and this one's number; "
-            "`OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` at first.", defaults={},
-            setter=_set_variables),
-        Row("configureProcessId", None, None, HOST, "This process's number, and how many.",
+            "Reads the number of processes and this process's number from these environment "
+            "variables. Initially `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` are read.",
+            defaults={}, setter=_set_variables),
+        Row("configureProcessId", None, None, HOST,
+            "Sets this process's number, from 0, and the number of processes.",
             defaults={"num_distributed_processes": 1, "distributed_process_id": 0,
                       "ipuof_configs": {}},
             setter=_set_processes, assign=_assign_processes),
-        Row("disable", None, None, HOST, "One process, whatever the environment says.",
+        Row("disable", None, None, HOST, "Uses one process and ignores the environment.",
             defaults={},
             setter=lambda _o: {"distributed_process_id": 0, "num_distributed_processes": 1}),
     )  # fmt: skip
@@ -277,7 +284,7 @@ class DistributedOptions(DistributedRows):
 
     @property
     def numProcesses(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.num_distributed_processes
 
 
@@ -287,7 +294,7 @@ def _set_device_pool(
     whole(0)(ipus)
     if not isinstance(folder, (str, os.PathLike)):
         raise ValueError(f"[options] expected a folder but got {folder!r}.")
-    Pool(ipus, version, str(folder))  # refuses what cannot be
+    Pool(ipus, version, str(folder))  # raises for invalid values
     return {"device_pool": (ipus, version, str(folder))}
 
 
@@ -298,18 +305,19 @@ def _assign_device_pool(options, _attribute, value):
 
 
 def _pool_folder(options) -> str:
-    """Where pools of option files may be."""
+    """Returns the folder that pools of option files must be in."""
     given = options.device_pool
     return (given and given[2]) or str(private_folders.runtime_folder())
 
 
 class EmulatorOptions(EmulatorRows):
-    """Options that only the emulator has: `opts.Emulator`."""
+    """Options of the emulator, which PopTorch does not have: `opts.Emulator`."""
 
     ROWS = (
         Row("devicePool", None, None, RUN,
-            "How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the "
-            "same folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2.",
+            "Sets the number of IPUs in the pool, a power of two, and their version: 1, 2 or 21. "
+            "Processes with the same folder share the pool. If None, POPTORCH_IPU_POOL sets it; "
+            "else it has 64 IPUs of version 2.",
             defaults={"device_pool": None}, setter=_set_device_pool, assign=_assign_device_pool,
             stored=tuple[int, int, str], inside=("folder", _pool_folder)),
         *core_table.rows_of("Emulator"),
@@ -332,10 +340,10 @@ def _record_patterns(
 
 
 class PopartOptions(PopartRows):
-    """Session options, which are those of PopART and of PopTorch's backend: `opts._Popart`.
+    """Session options of PopART and of PopTorch's backend: `opts._Popart`.
 
-    Many setters of other groups record theirs here, and the other way round: what is set here has
-    the effect of the setter, if there is one. Others are recorded alone.
+    Many setters of other groups store their value here. Setting a session option here has the same
+    effect as the setter, if there is one. Other session options are only recorded.
     """
 
     DEFAULTS = {"instrumentWithHardwareCycleCounter": False, "rearrangeAnchorsOnHost": False}
@@ -344,7 +352,7 @@ class PopartOptions(PopartRows):
             defaults={"options": DEFAULTS}, setter=_record,
             assign=lambda _o, name, value: {name: dict(value)},
             session=Session(dict, lambda session: session, replaces=True),
-            # PopART's RecomputationType; 0 is NoRecompute.
+            # A PopART RecomputationType; 0 is NoRecompute.
             says={"recompute": lambda o: int(o.options.get("autoRecomputation", 3)) != 0}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
             setter=_record_engine),

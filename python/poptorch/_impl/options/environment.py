@@ -1,7 +1,7 @@
 """Environment variables: the core's table (poptorch_cpp/support/environment.cpp) and its readers.
 
-A value that the table does not take is an error that names the variable, the value and what is
-allowed: at import for what is set then, later where it is read.
+A value that the table does not allow raises an error with the variable, the value and the allowed
+values: at import if it is set then, else when it is read.
 """
 
 import difflib
@@ -20,20 +20,20 @@ text = _core.environment_text  # (name, otherwise="")
 flag = _core.environment_flag  # (name)
 number = _core.environment_number  # (name, otherwise)
 _PREFIX = "POPTORCH_"
-# Of this project's own tests and build.
+# Variables of this project's tests and build.
 _OTHERS = ("POPTORCH_BUILD_DIR", "POPTORCH_REWRITE_GOLDEN", "POPTORCH_TEST_STEPS")
 _OTHERS_BEGIN = ("POPTORCH_FUZZ_", "POPTORCH_INTERRUPT_", "POPTORCH_KILL_")
 
 
 def number_of_variable(name: str, otherwise: int, least: int) -> int:
-    """A whole number from a variable whose name the program chose."""
+    """Returns a whole number from a variable whose name the program chose."""
     if any(name == known for known, *_ in VARIABLES):
         return number(name, otherwise)
     return whole_number(os.environ, name, otherwise, least)
 
 
 def check() -> None:
-    """Refuses values that the table does not take; says which variables are set to no avail."""
+    """Raises an error for values that the table does not allow; warns about unused variables."""
     _core.check_environment()
     for name, *_, has_effect in VARIABLES:
         if not has_effect and os.environ.get(name):

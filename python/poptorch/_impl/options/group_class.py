@@ -1,4 +1,4 @@
-"""The class that a table of options makes: attributes, repr, freezing, copies and drafts."""
+"""The base class of option groups: attributes, repr, freezing, copies and drafts."""
 
 import copy
 import difflib
@@ -11,18 +11,18 @@ from poptorch._impl.options.stored_values import State, add_values, state_of
 from poptorch_core import Error
 
 _Group = TypeVar("_Group", bound="OptionGroup")
-_PLAIN = (int, str, list, dict)  # of others the option's check says which types it takes
+_PLAIN = (int, str, list, dict)  # for other types, the option's check decides
 
 
 class OptionGroup:
-    """Holds the values of one table. Unknown names and wrong types are refused."""
+    """Holds the values of one table of options; raises for unknown names and wrong types."""
 
     ROWS: tuple[Row, ...] = ()
 
     def __init_subclass__(cls, **keywords) -> None:
         super().__init_subclass__(**keywords)
         for row in cls.__dict__.get("ROWS", ()):
-            if row.name not in cls.__dict__:  # a method written by hand wins
+            if row.name not in cls.__dict__:  # a method in the class has precedence
                 method = make_setter(row)
                 method.__qualname__ = f"{cls.__name__}.{row.name}"
                 setattr(cls, row.name, method)
@@ -36,19 +36,19 @@ class OptionGroup:
         self.__dict__["_state"] = state
 
     def _take(self, name: str, values: Callable[[], dict[str, Any]]) -> None:
-        """Stores values of an option; an error says which it is and where it was given."""
+        """Stores values of an option; adds its name and the user's line to errors."""
         state = state_of(self)
         state.check_free()
         try:
             store(self, values())
         except (Error, AssertionError, ValueError) as error:
-            if state.effects is not None:  # whoever reads the file says where
+            if state.effects is not None:  # the reader of an option file adds the line
                 raise
             text = error.message if isinstance(error, Error) else str(error)
             raise type(error)(f"{text} ({name}, given at {user_location()})") from None
 
     def _assign(self, name: str, value: Any) -> None:
-        """Runs the checks of the option's setter. Raises AssertionError for other types."""
+        """Assigns an option after its setter's checks. Raises AssertionError for other types."""
         row = self._row(name)
         default = row.values()[name]
         if isinstance(default, _PLAIN):
@@ -62,7 +62,7 @@ class OptionGroup:
             self._take(name, lambda: row.assigned(self, name, value))
 
     def _exchange(self, name: str, group: Any) -> None:
-        """Takes another group in place of one of ours; launchers have some of their own classes."""
+        """Replaces a subgroup; launchers use classes that derive from the group's class."""
         state = state_of(self)
         state.check_free()
         base = type(state.groups[name]).__name__
@@ -73,7 +73,7 @@ class OptionGroup:
         state.groups[name] = group
         state.share_session()
 
-    if not TYPE_CHECKING:  # which knows the names, and would take any other as well
+    if not TYPE_CHECKING:  # type checkers know the names; this would allow all others, too
 
         def __getattr__(self, name: str):
             state = self.__dict__.get("_state")
@@ -118,18 +118,30 @@ class OptionGroup:
         return row
 
     def __call__(self, option: str) -> Any:
-        """The value of an option that exists. AssertionError for others."""
+        """Returns the value of an option.
+
+        Raises:
+            AssertionError: The option does not exist.
+        """
         if not self.exists(option):
             raise AssertionError(f"Invalid option {option}. Call exists() before.")
         return state_of(self).values[option]
 
     def set(self, **values: Any) -> None:
-        """Assigns options that exist. AssertionError for others, and for values of other types."""
+        """Assigns options by name.
+
+        Raises:
+            AssertionError: An option does not exist, or a value is of a wrong type.
+        """
         for name, value in values.items():
             self._replace(name, value, self(name))
 
     def createOrSet(self, **values: Any) -> None:
-        """Assigns options, also such as do not exist. The backend is asked at compilation."""
+        """Assigns options by name and creates missing ones, which the compilation checks.
+
+        Raises:
+            AssertionError: A value is of a wrong type.
+        """
         for name, value in values.items():
             if self._find_row(name) is not None:
                 self._assign(name, value)
@@ -148,27 +160,34 @@ class OptionGroup:
         return state_of(self).store({name: value})
 
     def exists(self, name: str) -> bool:
-        """Whether there is a value of that name."""
+        """Returns whether an option of that name exists."""
         return name in state_of(self).public()
 
     def deleteIfExists(self, name: str) -> None:
-        """Removes a value."""
+        """Removes an option.
+
+        Raises:
+            AttributeError: The options are frozen.
+        """
         self.checkIsFrozen()
         if self.exists(name):
             del state_of(self).values[name]
 
     def toDict(self) -> dict[str, Any]:
-        """The values by name."""
+        """Returns a copy of the values by name."""
         return copy.deepcopy(state_of(self).public())
 
     def update(self, other_dict: dict[str, Any]) -> dict[str, Any]:
-        """Adds its own values to a dict, which it gives. AssertionError for names that are
-        there."""
+        """Adds the values to a dict and returns that dict.
+
+        Raises:
+            AssertionError: The dict has one of the names already.
+        """
         add_values(other_dict, OptionGroup.toDict(self))
         return other_dict
 
     def checkIsFrozen(self, option: str | None = None) -> None:
-        """Raises AttributeError where options may not change any more."""
+        """Raises AttributeError if the options are frozen."""
         state_of(self).check_free()
 
     def _freeze(self) -> None:
@@ -178,14 +197,14 @@ class OptionGroup:
         state_of(self).freeze(False)
 
     def __deepcopy__(self: _Group, memo: dict) -> _Group:
-        """A copy that is not frozen."""
+        """Returns a copy that is not frozen."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         made.__dict__["_state"] = state_of(self).copied(memo)
         return made
 
     def __repr__(self) -> str:
-        """Shows the options that differ from their defaults."""
+        """Returns the options that differ from their defaults."""
         state = state_of(self)
         defaults = {name: value for row in self.ROWS for name, value in row.values().items()}
         shown = {n: repr(v) for n, v in state.values.items() if repr(v) != repr(defaults.get(n))}
@@ -196,7 +215,7 @@ class OptionGroup:
 
 
 def store(group: OptionGroup, values: dict[str, Any]) -> None:
-    """Takes values that are checked, by attribute. None, of one that is created, deletes it."""
+    """Stores checked values by attribute; None deletes an attribute of a row with `created`."""
     state = state_of(group)
     state.check_free()
     for name, value in values.items():
@@ -210,18 +229,18 @@ def store(group: OptionGroup, values: dict[str, Any]) -> None:
 
 
 def value_of(group: OptionGroup, attribute: str) -> Any:
-    """An option's value, or its default where it was not set."""
+    """Returns an option's value, or its default if it was not set."""
     row = next(row for row in group.ROWS if attribute in row.values())
     return row.value(group, attribute)
 
 
 def groups_of(options: OptionGroup) -> dict[str, OptionGroup]:
-    """The options and the groups within them by what stands before a setter: "", "Training."."""
+    """Returns the options and their subgroups by the prefix of setters: "", "Training."."""
     return {"": options, **{f"{name}.": g for name, g in state_of(options).groups.items()}}
 
 
 def draft_of(options: _Group) -> _Group:
-    """A copy to change, which take() takes over at once, with what setters do beside."""
+    """Returns a copy to change; take() applies its values and its setters' side effects at once."""
     made = copy.deepcopy(options)
     effects: list[Callable[[], object]] = []
     for group in groups_of(made).values():
@@ -230,7 +249,7 @@ def draft_of(options: _Group) -> _Group:
 
 
 def take(options: OptionGroup, draft: OptionGroup) -> None:
-    """The options become what their draft is. Raises AttributeError if they are frozen."""
+    """Applies a draft to its options. Raises AttributeError if they are frozen."""
     for path, group in groups_of(draft).items():
         state_of(groups_of(options)[path]).become(state_of(group))
     for effect in state_of(draft).effects or ():
@@ -238,7 +257,7 @@ def take(options: OptionGroup, draft: OptionGroup) -> None:
 
 
 def differing(options: OptionGroup) -> dict[str, Any]:
-    """By dotted name, the values that are not the defaults."""
+    """Returns the values that are not the defaults, by dotted name."""
     found: dict[str, Any] = {}
     for path, group in groups_of(options).items():
         for row in group.ROWS:
@@ -249,7 +268,7 @@ def differing(options: OptionGroup) -> dict[str, Any]:
 
 
 def recorded(options: OptionGroup) -> dict[str, Any]:
-    """By dotted name, what was set of the options that only hardware could honour."""
+    """Returns the values that were set but have an effect only on hardware, by dotted name."""
     rows = [(path, group, row) for path, group in groups_of(options).items() for row in group.ROWS]
     used = {  # session options that have an effect
         name

@@ -2,7 +2,7 @@
 
 A line is a chain of calls on the options object, `Training.gradientAccumulation(4)`. Arguments are
 literals, lists, tuples, dicts, members of poptorch's enumerations, torch's dtypes, and poptorch's
-own option objects with their setters. A folder is relative to the one that the program has set, and
+option objects with their setters. A folder is relative to the folder that the program has set, and
 inside it.
 """
 
@@ -34,7 +34,7 @@ _CONSTRUCTIBLE: dict[str, type] = {
         *(Phase, SerialPhasedExecution, ParallelPhasedExecution),
     )
 }
-# What may be called on such an object.
+# The methods that a text may call on such an object.
 _SETTERS = {
     Stage: {"ipu"},
     Phase: {"ipus"},
@@ -43,16 +43,16 @@ _SETTERS = {
 }
 
 
-# Beyond it no option has a meaning, and Python does not even print large integers.
+# No option uses other integers, and Python refuses to print very large ones.
 _INTEGERS = range(-(2**63), 2**64)
 
 
 class Refused(Exception):
-    """A text outside the grammar, with the reason."""
+    """Raised, with the reason, for a text outside the grammar."""
 
 
 def _parsed(text: str) -> ast.expr:
-    """The expression that the text is. Refused for anything else, whatever its characters."""
+    """Parses an expression; raises Refused for any other text."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -66,7 +66,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _bound(setter, name: str, arguments, keywords) -> inspect.BoundArguments:
-    """The arguments by their names. Refused when the setter takes others."""
+    """Binds arguments to a setter's parameters; raises Refused if they do not fit."""
     try:
         return inspect.signature(setter).bind(*arguments, **keywords)
     except TypeError as error:
@@ -89,7 +89,7 @@ def _literal(node: ast.expr):
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """["poptorch", "OutputMode", "Final"] of poptorch.OutputMode.Final."""
+    """Splits poptorch.OutputMode.Final into ["poptorch", "OutputMode", "Final"]."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute):
@@ -98,7 +98,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _named(parts: list[str]):
-    """The enumeration member or dtype of a dotted name."""
+    """Returns the enumeration member or dtype of a dotted name."""
     path = [part for part in parts if part not in ("poptorch", "enums")]
     if len(path) == 2 and path[0] == "torch":
         value = getattr(torch, path[1], None)
@@ -115,7 +115,7 @@ def _argument(node: ast.expr):
     if isinstance(node, (ast.List, ast.Tuple)):
         kind = list if isinstance(node, ast.List) else tuple
         return kind(_argument(item) for item in node.elts)
-    if isinstance(node, ast.Dict) and None not in node.keys:  # which is `**`
+    if isinstance(node, ast.Dict) and None not in node.keys:  # None stands for `**`
         keys = [_argument(key) for key in node.keys if key is not None]
         if any(isinstance(key, (list, dict)) for key in keys):
             raise Refused("a key of a dict is a list or a dict")
@@ -128,7 +128,7 @@ def _argument(node: ast.expr):
 
 
 def _object(node: ast.Call):
-    """An option object: its constructor, or a setter called on one."""
+    """Returns an option object from a call of its constructor, or of a setter on one."""
     if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call):
         return _call(_object(node.func.value), [node.func.attr], node)
     name = _dotted(node.func)[-1]
@@ -140,7 +140,7 @@ def _object(node: ast.Call):
 def _call(target, names: list[str], node: ast.Call, owner: OptionGroup | None = None):
     """Calls a setter of an option object, by its path of names.
 
-    owner: the options that a draft `target` is for, if it is one.
+    owner: the options that `target` is a draft of, if it is a draft.
     """
     if len(names) == 1 and names[0] in _SETTERS.get(type(target), ()) and not node.keywords:
         return _invoke(getattr(target, names[0]), *map(_argument, node.args))
@@ -170,11 +170,11 @@ def _set(target, names: list[str], arguments: list, keywords: dict, owner: Optio
 
 
 def _meant(draft: OptionGroup, names: list[str]) -> str:
-    """What to write instead of a name that is none."""
+    """Returns a hint on what to write instead of an unknown name."""
     if not isinstance(draft, OptionGroup):
         return ""
     if names[0] in ("opts", "options"):
-        return ". Leave out what stands for the object: write the setter alone"
+        return ". Leave out the name of the options object: write only the setter"
     known = {f"{path}{row.name}" for path, group in groups_of(draft).items() for row in group.ROWS}
     ends = [name for name in known if name.rpartition(".")[2] == names[-1]]
     path = ".".join(names)[: max(map(len, known))]
@@ -187,7 +187,7 @@ def _subgroup(group, name: str):
 
 
 def _inside(given, folder: str) -> str:
-    """The path `given` in `folder`, which it may not leave."""
+    """Returns the path `given` in `folder`; raises Refused if it is outside."""
     path = Path(given) if isinstance(given, str) and "\0" not in given else None
     if path is None or path.is_absolute() or ".." in path.parts:
         raise Refused(
@@ -200,9 +200,9 @@ def _inside(given, folder: str) -> str:
 
 
 def apply_line(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
-    """Runs one line, without its leading `options.`. Raises Refused or what the setter raises.
+    """Runs one line, without its leading `options.`. Raises Refused, or the setter's errors.
 
-    draft: of `owner`, whose folders are what the line's folders may be in.
+    draft: a draft of `owner`. Folders in the line must be inside the owner's folders.
     """
 
     def run(node):
@@ -226,7 +226,7 @@ def apply_line(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
 
 
 def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | None:
-    """What stands in `owner` where `group` stands in its draft."""
+    """Returns the group of `owner` that corresponds to `group` of its draft."""
     for path, part in groups_of(draft).items():
         if part is group:
             return groups_of(owner)[path]
@@ -234,7 +234,7 @@ def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | 
 
 
 def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
-    """Calls setters as {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
+    """Calls setters from {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
 
     def convert(value):
         if isinstance(value, str) and value.count(".") == 1:
@@ -250,7 +250,7 @@ def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
         names = [name for name, _ in pairs]
         for name in names:
             if names.count(name) > 1:
-                raise Refused(f"{name} is there twice")
+                raise Refused(f"{name} appears twice")
         return dict(pairs)
 
     try:

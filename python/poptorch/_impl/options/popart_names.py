@@ -1,6 +1,6 @@
-"""What the backend knows of options: the names, and what values they may have.
+"""Names and value types of the options that the backend accepts.
 
-Of session options (`opts._Popart`) most are only recorded.
+Most session options (`opts._Popart`) are only recorded.
 """
 
 import difflib
@@ -46,24 +46,24 @@ NAMES = frozenset(
 )
 _KINDS = {bool: "bool", int: "int", float: "float", str: "string", dict: "dict",
           list: "list", tuple: "list", set: "list"}  # fmt: skip
-# What strategies say: see ExecutionStrategy.toDict.
+# Options of execution strategies: see ExecutionStrategy.toDict.
 _OF_STRATEGIES = frozenset(
     ("execution_mode", "separate_backward_phase", "tensors_liveness", "serial_phases_execution")
 )
 
 
 def validate(said: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raises poptorch.Error for what the backend does not know: names, and types of values.
+    """Raises poptorch.Error for names and value types that the backend does not accept.
 
-    said: as Options.toDict() gives it. known: the names of poptorch's own options.
+    said: the result of Options.toDict(). known: the names of poptorch.Options.
     """
     names = {*known, *_OF_STRATEGIES, *NAMES}
     for name, value in said.items():
         kind = next((text for kind, text in _KINDS.items() if isinstance(value, kind)), None)
         if kind is None:
             raise Error(
-                f"Unknown value type {type(value)} for option {name}. Use a number, a truth "
-                "value, a string, a list or a dict."
+                f"Unknown value type {type(value)} for option {name}. Use a number, a boolean, "
+                "a string, a list or a dict."
             )
         if name.partition(".")[0] not in names:
             close = difflib.get_close_matches(name, names, 1)

@@ -1,9 +1,8 @@
-"""What a row of the option table is, and the setter that it makes.
+"""Rows of the option table, and the setters made from them.
 
-A row gives an option's setter, default, check, documentation and where it takes effect, and what
-the compiler is told of it; option_group.py makes classes of rows, core_options.py rows of the
-compiler's own table. For type checkers the annotations of checks and setters are written out in
-types.pyi.
+A row has an option's setter, default, check, documentation, the time at which it takes effect, and
+its value for the compiler. group_class.py makes classes from rows; core_table.py makes rows from
+the compiler's table. types.pyi repeats the annotations of checks and setters for type checkers.
 """
 
 import inspect
@@ -14,7 +13,7 @@ from typing import Any
 
 from poptorch._impl.options.stored_values import Session, state_of
 
-# Where an option takes effect.
+# When or where an option takes effect.
 COMPILE = "compilation"
 RUN = "run time"
 HOST = "host"
@@ -29,19 +28,19 @@ def snake_case(name: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One option. `check(value)` gives the value to store or raises.
+    """One option. `check(value)` returns the value to store or raises.
 
-    `setter(options, *arguments)`, instead of `check`, gives all values to store as a dict, for
-    options that are more than one value; `defaults` are their defaults, and
-    `assign(options, attribute, value)` gives what to store when one of them is assigned.
-    `inside`, of an option that names a folder: its argument, and what gives the folder that a file
-    of options must stay in (see option_files.py).
-    `stored` is the type of a value whose default None does not tell it.
-    `created`: the attribute is there once it is set. `session`: how the option is kept among the
-    session options, which makes the attribute one that is read from there.
-    `says`, of an option that the compiler is told of: the name of the compiler's option that takes
-    the value as it is, or what gives the value of each such option. Of a value that is a group, the
-    keyword and name of the line that the group's options make.
+    `setter(options, *arguments)` replaces `check` for options of several values: it returns a dict
+    of all values to store. `defaults` are their defaults, and `assign(options, attribute, value)`
+    returns the values to store when one of them is assigned.
+    `inside` is for options that name a folder: the argument's name, and a function that returns the
+    folder that an option file must stay in (see parsing.py).
+    `stored` is the type of the value if its default is None.
+    `created`: the attribute exists only after it was set.
+    `session`: how the option is kept in the session options, where the attribute is read from.
+    `says` is for options of the compiler: the name of the compiler's option that gets the value, or
+    a function for the value of each such option. If the value is a group, it is the keyword and
+    name of the line that has the group's options.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Row:
     effect: str
     doc: str
     attribute: str = ""
-    argument: str = ""  # of the setter that has one; its own name in snake case if empty
+    argument: str = ""  # name of the setter's argument; the setter's name in snake case if empty
     argument_default: Any = ...  # ... when it is required
     setter: Callable[..., dict] | None = None
     defaults: dict[str, Any] | None = None
@@ -62,46 +61,46 @@ class Row:
     says: str | Mapping[str, Callable[[Any], Any]] = ""
 
     def values(self) -> dict[str, Any]:
-        """Attribute name → default."""
+        """Returns the defaults by attribute."""
         if self.defaults is not None:
             return self.defaults
         return {self.attribute or snake_case(self.name): self.default}
 
     def assigned(self, options: Any, attribute: str, value: Any) -> dict[str, Any]:
-        """What to store when the attribute is assigned, after the setter's own checks."""
+        """Checks a value that is assigned to the attribute; returns the values to store."""
         if self.assign is not None:
             return self.assign(options, attribute, value)
         check = self.checked()
         return {attribute: getattr(check, "of_stored", check)(value)}
 
     def said_names(self) -> list[str]:
-        """The compiler's options that it says."""
+        """Returns the names of the compiler's options that the row sets."""
         return [self.says] if isinstance(self.says, str) else [*self.says]
 
     def said(self, options: Any) -> dict[str, Any]:
-        """What the values become for the compiler: option by name."""
+        """Returns the values of the compiler's options by name."""
         if not isinstance(self.says, str):
             return {name: value(options) for name, value in self.says.items()}
         return {self.says: self.value(options, *self.values())} if self.says else {}
 
     def value(self, options: Any, attribute: str) -> Any:
-        """What a group has of it, or the default where it was not set."""
+        """Returns the value that a group has, or the default if it was not set."""
         state, default = state_of(options), self.values()[attribute]
         if self.session is None:
             return state.values.get(attribute, default)
         try:
             return self.session.read(state.session)
-        except (KeyError, TypeError, ValueError):  # whatever a program may have recorded
+        except (KeyError, TypeError, ValueError):  # a program may have recorded any value
             return default
 
     def checked(self) -> Callable[[Any], Any]:
-        """The check, of a row that has one."""
+        """Returns the check of a row that has one."""
         assert self.check is not None
         return self.check
 
 
 def make_setter(row: Row) -> Callable:
-    """The method of an option group that the row describes."""
+    """Returns the method of an option group that the row describes."""
     signature = _signature(row)
     stored = row.setter or (lambda _, value: dict.fromkeys(row.values(), row.checked()(value)))
 
@@ -122,7 +121,7 @@ def make_setter(row: Row) -> Callable:
 
 
 def _signature(row: Row) -> inspect.Signature:
-    """Of a setter: the arguments of the row's own, or one of the type that its check takes."""
+    """Returns a setter's signature: that of the row's setter, or one argument as its check has."""
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if row.setter is not None:
         return inspect.Signature([this, *[*inspect.signature(row.setter).parameters.values()][1:]])

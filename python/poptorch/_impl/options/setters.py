@@ -1,7 +1,7 @@
-"""What the setters of poptorch.Options do beyond a check of one value: see the rows in options.py.
+"""Setters of poptorch.Options that do more than check one value: see the rows in options.py.
 
-`set_...` gives what a setter stores, `assign_...` what an assigned attribute does; `write_...` and
-`read_...` are how an option is kept among the session options.
+`set_...` returns the values that a setter stores, `assign_...` those of an assigned attribute.
+`write_...` and `read_...` convert an option to session options and back.
 """
 
 import os
@@ -68,7 +68,7 @@ def input_group_stride(options: "Options") -> int:
 
 
 def _grouped(options: "Options", size: int, kind: enums.CommGroupType) -> Execution:
-    """Raises poptorch.Error for groups that cannot be formed."""
+    """Returns the execution with these groups; raises poptorch.Error if they are impossible."""
     made = Execution([("execution", "", {"replication_factor": options.replication_factor})])
     made.group_inputs(enums.CommGroupType(kind).name, size)
     return made
@@ -91,7 +91,7 @@ def check_memory_proportions(value: Mapping[str, float]) -> dict[int, float]:
 
 
 def check_proportions_of_ipus(value: Any) -> dict[int, float]:
-    """Of what is assigned: as setAvailableMemoryProportion stores it, or takes it."""
+    """Checks an assigned dict: in the form that setAvailableMemoryProportion stores or takes."""
     if isinstance(value, Mapping) and not all(isinstance(key, int) for key in value):
         return check_memory_proportions(value)
     for key, proportion in value.items():
@@ -153,7 +153,7 @@ def read_cache(session: Stored) -> str | None:
 
 
 def cache_path(options: "Options") -> str:
-    """Of what is compiled for the IPU Model nothing is kept."""
+    """Returns the cache folder; "" for the IPU Model, whose executables are not cached."""
     return "" if value_of(options, "use_model") else os.fspath(options.cache_path or "")
 
 

@@ -1,7 +1,7 @@
-"""What a group of options holds: its values, and the session options of all groups together.
+"""The state of a group of options: its values, and the session options that all groups share.
 
-A value's name that begins with an underscore is known to programs that look inside, but is none of
-those that toDict() and exists() tell of.
+toDict() and exists() leave out values whose name begins with an underscore. Some programs read
+these values directly.
 """
 
 import copy
@@ -12,12 +12,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Session:
-    """How an option is kept as session options, which `opts._Popart.options` has.
+    """Conversion of an option to and from session options, which `opts._Popart.options` holds.
 
-    write: what the option's value makes of them by name. A dict is added to what is there by its
-    name; None removes what is.
-    read: the option's value, of all of them. KeyError where they say nothing of it.
-    replaces: what `write` gives is all that there is.
+    write: returns session options by name from the option's value. A dict is merged into the
+    existing one of that name; None removes the session option.
+    read: returns the option's value from all session options; KeyError if it is not among them.
+    replaces: the result of `write` replaces all session options.
     """
 
     write: Callable[[Any], dict[str, Any]]
@@ -38,45 +38,45 @@ class Session:
 
 
 def recorded_as(name: str, kind: Callable[[Any], Any] = bool) -> Session:
-    """Kept under one name; kind: makes the option's value of what is there."""
+    """Keeps an option as one session option; `kind` converts that to the option's value."""
     return Session(lambda value: {name: value}, lambda session: kind(session[name]))
 
 
 @dataclass
 class State:
-    """What a group of options holds."""
+    """The state of a group of options."""
 
     values: dict[str, Any]  # by attribute
-    groups: dict[str, Any] = field(default_factory=dict)  # those within it
-    session: dict[str, Any] = field(default_factory=dict)  # one dict of all groups
+    groups: dict[str, Any] = field(default_factory=dict)  # subgroups
+    session: dict[str, Any] = field(default_factory=dict)  # one dict for all groups
     frozen: bool = False
-    # What setters do beyond storing waits here until a draft is taken; None: it is done at once.
+    # In a draft: side effects of setters, which wait until take(). None: they happen at once.
     effects: list[Callable[[], object]] | None = None
 
     def check_free(self) -> None:
-        """Raises AttributeError where nothing may change any more."""
+        """Raises AttributeError if the options are frozen."""
         if self.frozen:
             raise AttributeError("Can't modify frozen Options")
 
     def store(self, values: dict[str, Any]) -> None:
-        """Takes values that are checked."""
+        """Stores checked values."""
         self.check_free()
         self.values.update(values)
 
     def freeze(self, frozen: bool = True) -> None:
-        """From now on nothing changes, in the groups within it neither; or it does again."""
+        """Forbids, or allows again, changes of this group and its subgroups."""
         self.frozen = frozen
         for group in self.groups.values():
             state_of(group).freeze(frozen)
 
     def share_session(self) -> None:
-        """The groups within it have their session options in common, with it."""
+        """Makes the subgroups share this group's session options."""
         for group in self.groups.values():
             self.session.update(state_of(group).session)
             state_of(group).session = self.session
 
     def become(self, other: "State") -> None:
-        """Takes everything but the groups over."""
+        """Copies values and session options, but not subgroups, from another state."""
         self.check_free()
         for mine, others in ((self.values, other.values), (self.session, other.session)):
             if mine is not others:
@@ -84,28 +84,28 @@ class State:
                 mine.update(others)
 
     def when_taken(self, effect: Callable[[], object]) -> None:
-        """Something that a setter does beyond storing: now, or when the draft is taken."""
+        """Runs a side effect of a setter: now, or when the draft is taken."""
         if self.effects is None:
             effect()
         else:
             self.effects.append(effect)
 
     def public(self) -> dict[str, Any]:
-        """The values that programs are told of."""
+        """Returns the values whose name does not begin with an underscore."""
         return {name: value for name, value in self.values.items() if name[0] != "_"}
 
     def copied(self, memo: dict) -> "State":
-        """One that is not frozen."""
+        """Returns a copy that is not frozen."""
         return State(*copy.deepcopy((self.values, self.groups, self.session), memo))
 
 
 def state_of(group: Any) -> State:
-    """What a group of options holds, for us: users see attributes."""
+    """Returns the state of a group of options. Users see attributes instead."""
     return group.__dict__["_state"]
 
 
 def add_values(into: dict[str, Any], values: dict[str, Any]) -> None:
-    """Adds options to others. Raises AssertionError for names that are there."""
+    """Adds options to a dict. Raises AssertionError for names that are there already."""
     twice = sorted(into.keys() & values.keys())
     if twice:
         raise AssertionError(f"Options of the same name: {twice}.")

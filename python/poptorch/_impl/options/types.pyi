@@ -1,6 +1,6 @@
-"""What the rows of the option tables make of their classes, for type checkers.
+"""The setters and attributes that option tables give their classes, for type checkers.
 
-Made from the tables by tools/write_option_types.py.
+tools/write_option_types.py makes this file from the tables.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,11 +31,11 @@ class PrecisionRows(OptionGroup):
     def enableFloatingPointExceptions(self, enabled: bool) -> Self:
         """Stop with an error at invalid operations, division by zero and overflow; slow."""
     def setPartialsType(self, dtype: dtype) -> Self:
-        """Type of the partial sums of matmul and convolution."""
+        """Sets the dtype of partial sums of matmuls and convolutions."""
     def halfFloatCasting(self, half_float_casting: HalfFloatCastingBehavior) -> Self:
-        """Deprecated."""
+        """Deprecated; has no effect."""
     def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
-        """Deprecated."""
+        """Deprecated; has no effect."""
 
 class TrainingRows(OptionGroup):
     gradient_accumulation: int
@@ -46,19 +46,19 @@ class TrainingRows(OptionGroup):
     def gradientAccumulation(self, gradient_accumulation: int) -> Self:
         """Micro-batches whose gradients make one weight update."""
     def accumulationAndReplicationReductionType(self, reduction_type: ReductionType) -> Self:
-        """Whether gradients of micro-batches and replicas are averaged or added."""
+        """Averages (Mean) or adds (Sum) the gradients of micro-batches and replicas."""
     def setMeanAccumulationAndReplicationReductionStrategy(
         self, mean_reduction_strategy: MeanReductionStrategy
     ) -> Self:
-        """Whether gradients are divided before they are added up (Running) or after (Post)."""
+        """Divides gradients before they are added up (Running) or after (Post)."""
     def setAutomaticLossScaling(self, enabled: bool) -> Self:
-        """Adapt the loss scale to the gradients while training."""
+        """Adapts the loss scale to the gradients during training."""
     def setConvolutionDithering(self, enabled: bool) -> Self:
-        """Spread convolutions over tiles."""
+        """Spreads convolutions over tiles."""
 
 class JitRows(OptionGroup):
     def traceModel(self, trace_model: bool) -> Self:
-        """Deprecated; True is refused."""
+        """Deprecated; True raises an error."""
 
 class TensorLocationSettingsRows(OptionGroup):
     onChip: int | None
@@ -81,35 +81,36 @@ class TensorLocationRows(OptionGroup):
     location_optimizer: dict[str, int]
     location_accumulator: dict[str, int]
     def numIOTiles(self, num_tiles: int) -> Self:
-        """Tiles of each IPU that are set apart for I/O."""
+        """Number of tiles of each IPU reserved for I/O."""
     def setActivationLocation(self, location: TensorLocationSettings) -> Self:
-        """Location of activations."""
+        """Sets the location of activations."""
     def setWeightLocation(self, location: TensorLocationSettings) -> Self:
-        """Location of weights."""
+        """Sets the location of weights."""
     def setOptimizerLocation(self, location: TensorLocationSettings) -> Self:
-        """Location of optimiser state."""
+        """Sets the location of optimiser state."""
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
-        """Location of gradient accumulators."""
+        """Sets the location of gradient accumulators."""
 
 class DistributedRows(OptionGroup):
     num_distributed_processes: int
     distributed_process_id: int
     ipuof_configs: dict[str, Any]
     def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
-        """Variables that hold the number of processes and this one's number;
-        `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` at first."""
+        """Reads the number of processes and this process's number from these environment
+        variables. Initially `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` are read."""
     def configureProcessId(self, process_id: int, num_processes: int) -> Self:
-        """This process's number, and how many."""
+        """Sets this process's number, from 0, and the number of processes."""
     def disable(self) -> Self:
-        """One process, whatever the environment says."""
+        """Uses one process and ignores the environment."""
 
 class EmulatorRows(OptionGroup):
     device_pool: tuple[int, int, str] | None
     check_indices: bool
     memory_limit: str
     def devicePool(self, ipus: int, version: int = 2, folder: str | PathLike[str] = "") -> Self:
-        """How many IPUs there are, a power of two, of version 1, 2 or 21; processes with the same
-        folder share them. None: POPTORCH_IPU_POOL, else 64 of version 2."""
+        """Sets the number of IPUs in the pool, a power of two, and their version: 1, 2 or 21.
+        Processes with the same folder share the pool. If None, POPTORCH_IPU_POOL sets it; else it
+        has 64 IPUs of version 2."""
     def checkIndices(self, enabled: bool) -> Self:
         """Stop with an error where an index of gather, scatter, one_hot or the like is out of
         range, which otherwise reads zeros and writes nothing."""
@@ -160,62 +161,65 @@ class OptionsRows(OptionGroup):
     def deviceIterations(self, device_iterations: int) -> Self:
         """Iterations of the whole step that one call runs on the device."""
     def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
-        """Reserve the next power of two of IPUs, where another number is an error."""
+        """Round the number of reserved IPUs up to a power of two; otherwise another number is an
+        error."""
     def replicationFactor(self, replication_factor: int) -> Self:
-        """Data-parallel copies."""
+        """Set the number of data-parallel replicas of the model."""
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
-        """Replicas of a group (of a size and a CommGroupType) share one input slice."""
+        """Give the replicas of a group (of a size and a CommGroupType) the same input slice."""
     def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self:
-        """True refuses replicas for models that write buffers; False keeps one buffer a
+        """Refuse to replicate models that write buffers. False: keep a separate buffer in each
         replica."""
     def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
-        """Which micro-batches' outputs a call returns; EveryN takes a period."""
+        """Select the micro-batches whose outputs a call returns. EveryN takes a period."""
     def setExecutionStrategy(self, strategy: ExecutionStrategy | AutoStage) -> Self:
-        """How a model that is spread over several IPUs runs on them."""
+        """Select how a model runs on several IPUs."""
     def setAvailableMemoryProportion(
         self, available_memory_proportion: Mapping[str, float]
     ) -> Self:
-        """Share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
+        """Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
     def logDir(self, log_dir: str) -> Self:
-        """Folder for `<model name>.log`, what each compilation made; `.`: none is written."""
+        """Set the folder for `<model name>.log`, which records the result of each compilation.
+        `.`: write no file."""
     def maxRepeatLogs(self, max_lines: int | None) -> Self:
-        """How often one message of the Python layer may repeat; None: without limit."""
+        """Limit how often the Python layer logs the same message. None: no limit."""
     def modelName(self, name: str) -> Self:
-        """Name of the model in logs and reports, and of its files; empty: `training` or
+        """Set the model's name in logs, reports and file names. If empty, it is `training` or
         `inference`."""
     def enableExecutableCaching(self, path: str | PathLike[str] | None) -> Self:
-        """Folder that keeps executables, so that equal models are compiled once; None: none are
-        kept. At first POPTORCH_CACHE_DIR."""
+        """Store executables in this folder, so that equal models are compiled once. None: do not
+        store them. POPTORCH_CACHE_DIR sets the initial value."""
     def useIpuModel(self, use_model: bool) -> Self:
-        """Run on the IPU Model; wins over POPTORCH_IPU_MODEL."""
+        """Run on the IPU Model. This overrides POPTORCH_IPU_MODEL."""
     def connectionType(self, connection_type: ConnectionType) -> Self:
-        """When to attach to a device."""
+        """Select when the model attaches to a device."""
     def syncPattern(self, sync_pattern: SyncPattern) -> Self:
-        """Which IPUs synchronise."""
+        """Select the IPUs that synchronise with each other."""
     def useIpuId(self, ipu_id: int) -> Self:
-        """Which device of the pool to attach to: single IPUs come first, then pairs, and so
+        """Select a device of the pool by number: single IPUs come first, then pairs, and so
         on."""
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
         """Compile for IPU version 1, 2 or 21 without attaching."""
     def randomSeed(self, random_seed: int) -> Self:
-        """Seed of the device's generators (None: 0); also seeds torch's."""
+        """Seed the device's random number generators (None: 0), and those of torch."""
     def enableStableNorm(self, enabled: bool) -> Self:
-        """Two-pass variances; ours always are."""
+        """Compute variances in two passes. The emulator always does."""
     def enableSyntheticData(self, enabled: object) -> Self:
-        """Random data in place of the inputs, drawn once; no transfers are told of."""
+        """Use random data instead of the inputs, drawn once. Transfers are not reported."""
     def logCycleCount(self, log_cycle_count: bool) -> Self:
-        """Count cycles: see cycleCount()."""
+        """Count the cycles of a run: see cycleCount()."""
     def enableProfiling(self, profile_dir: str | PathLike[str] | None = None) -> Self:
-        """Write reports into the folder `<profile_dir>/<model name>`; None is the current one."""
+        """Write reports into the folder `<profile_dir>/<model name>`. None: the current
+        folder."""
     def disableModuleNamescope(self) -> Self:
-        """Op names without module paths."""
+        """Omit the module path from the names of ops."""
     def updatableNamedBuffers(self, buffers: Iterable[str]) -> Self:
-        """Buffers that copyNamedBuffersToDevice() uploads."""
+        """Name the buffers that copyNamedBuffersToDevice() uploads."""
     def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Self:
-        """Unexpected optimiser attributes are logged at debug level only."""
+        """Log unexpected optimiser attributes only at debug level."""
     def showCompilationProgressBar(self, show: bool = True) -> Self:
-        """Show a progress bar while compiling."""
+        """Show a progress bar during compilation."""
     def sourceLocationExcludes(self, excludes: Iterable[str]) -> Self:
-        """Files (by substring) that source locations of ops skip."""
+        """Skip files whose path contains one of these texts in the source locations of ops."""
     def appendToLocationExcludes(self, *excludes: str) -> Self:
-        """Adds to sourceLocationExcludes."""
+        """Add texts to sourceLocationExcludes."""

@@ -1,1 +1,1 @@
-"""Where a model runs: blocks, execution strategies, the placement policy and the planner."""
+"""Placement of models on IPUs: blocks, execution strategies, the placement policy, the planner."""

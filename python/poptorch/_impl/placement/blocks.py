@@ -1,7 +1,7 @@
 """Annotations that divide a model into blocks: Block, BeginBlock, BlockFunction.
 
-Outside of a trace they do nothing. In one, the running BlockRecorder asks the strategy where a
-block belongs and tells the tracer, which stamps the ops that follow.
+Outside of a trace they do nothing. In a trace, the current BlockRecorder gets a block's place from
+the strategy and passes it to the tracer, which marks the ops that follow.
 """
 
 import contextlib
@@ -23,20 +23,20 @@ logger = logger_of(__name__)
 _recorder: contextvars.ContextVar["BlockRecorder | None"] = contextvars.ContextVar(
     "poptorch_blocks", default=None
 )
-# BeginBlocks are numbered as they are made: blocks must begin in that order.
+# BeginBlocks are numbered at their creation: blocks must begin in that order.
 _numbers = itertools.count()
 
 
 class _Begun(NamedTuple):
-    """A block of the trace at hand."""
+    """A block of the current trace."""
 
     place: Place
-    numbers: tuple[int, int]  # that the strategy got for it
+    numbers: tuple[int, int]  # `count` and `first` of ExecutionStrategy.place()
     line: str
 
 
 class BlockRecorder:
-    """The blocks that one trace meets, and where they are."""
+    """The blocks of one trace, with their places."""
 
     def __init__(self, strategy: ExecutionStrategy) -> None:
         self._strategy = strategy
@@ -55,9 +55,10 @@ class BlockRecorder:
         id_before: str = "",
         written_at: str = "",
     ) -> str:
-        """Ops that follow belong to the block. Gives its id.
+        """Begins a block for the ops that follow; returns its id.
 
-        id_before: that it got earlier in this trace. written_at: the line, where it is another one.
+        id_before: the id that it got earlier in this trace. written_at: the line for messages;
+        default: the current line of user code.
         """
         line = written_at or user_location()
         name = id_before if user_id is None else str(user_id)
@@ -85,7 +86,7 @@ class BlockRecorder:
             raise Error(
                 f"[partition] block '{user_id}' began on IPU {ipu} ({begun.line}) and begins again "
                 f"with ipu_id={ipu_id} ({line}). A block is on one IPU: pass the same "
-                "ipu_id, or give what runs there another user_id."
+                "ipu_id, or use another user_id there."
             )
 
     def end(self) -> None:
@@ -103,12 +104,12 @@ class BlockRecorder:
         try:
             hook.begin(self)
         except AssertionError as error:
-            raise AssertionError(f"{error} The block is that of {hook.describe()}.") from None
+            raise AssertionError(f"{error} The block belongs to {hook.describe()}.") from None
 
 
 @contextlib.contextmanager
 def recording(strategy: ExecutionStrategy, model) -> Iterator[BlockRecorder]:
-    """While it lasts, blocks are recorded for `strategy`."""
+    """Records blocks for `strategy` in the body."""
     recorder = BlockRecorder(strategy)
     if isinstance(model, torch.nn.Module):
         for module in model.modules():
@@ -136,15 +137,22 @@ def _check_ids(user_id: object, ipu_id: int | None) -> None:
 
 
 class Block(torch.nn.Module):
-    """A scope whose ops belong to one block.
+    """A context manager for the ops of one block.
 
-    user_id: the block's name, or anything that prints as one; blocks without one are called "0",
-        "1", ... in their order.
-    ipu_id: the IPU to run on, unless the strategy says another one.
-    After the scope no block is active. Does nothing when the model runs on the host.
+    After it, no block is active. It does nothing when the model runs on the host.
     """
 
     def __init__(self, user_id: object = None, ipu_id: int | None = None) -> None:
+        """Creates a block.
+
+        Args:
+            user_id: The block's name, or an object whose str() is the name. Blocks without a name
+                are called "0", "1", ... in their order.
+            ipu_id: The IPU that the block runs on. The execution strategy may override it.
+
+        Raises:
+            AssertionError: `ipu_id` is not the number of an IPU.
+        """
         super().__init__()
         _check_ids(user_id, ipu_id)
         self._user_id = user_id
@@ -152,13 +160,18 @@ class Block(torch.nn.Module):
 
     @staticmethod
     def useAutoId() -> None:
-        """Starts the automatic ids at "0". Call it first in forward."""
+        """Restarts the automatic ids at "0". Call it at the beginning of forward."""
         if recorder := _running():
             recorder.reset_ids()
 
     @staticmethod
     def start(user_id: object = None, ipu_id: int | None = None) -> None:
-        """Begins a block that lasts until the next one begins."""
+        """Begins a block that lasts until the next one begins.
+
+        Args:
+            user_id: See Block.
+            ipu_id: See Block.
+        """
         _check_ids(user_id, ipu_id)
         if recorder := _running():
             recorder.begin(user_id, ipu_id, scoped=False)
@@ -177,7 +190,16 @@ class Block(torch.nn.Module):
 
 
 def BlockFunction(user_id: object = None, ipu_id: int | None = None) -> Callable:
-    """Decorates a function: its ops belong to a block. Arguments as for Block."""
+    """Returns a decorator that runs a function in a block.
+
+    Args:
+        user_id: See Block.
+        ipu_id: See Block.
+
+    Raises:
+        AssertionError: The decorator is used without arguments in parentheses, or `ipu_id` is not
+            the number of an IPU.
+    """
     if callable(user_id):
         raise AssertionError(
             f"The id of a block is a name, not {user_id!r} ({user_location()}). Write "
@@ -205,7 +227,7 @@ class BlockHook:
         self._layer = layer
         self.number = next(_numbers)
         self.written_at = user_location()
-        self.entered_as = ""  # the id in the trace at hand
+        self.entered_as = ""  # the id in the current trace
 
     def __call__(self, _module, _inputs) -> None:
         if recorder := _running():
@@ -242,10 +264,19 @@ class LegacyBeginBlockFn(torch.nn.Module):
 
 
 def BeginBlock(layer_to_call, user_id: object = None, ipu_id: int | None = None):
-    """From this layer on, ops belong to a block, until the next one begins.
+    """Begins a block at a layer; it lasts until the next block begins.
 
-    Adds a forward-pre-hook to the module and gives the same module; a callable comes back wrapped.
-    Raises poptorch.Error for a module that already begins a block, and for other types.
+    Args:
+        layer_to_call: The module at which the block begins, or a callable.
+        user_id: See Block.
+        ipu_id: See Block.
+
+    Returns:
+        The same module, with a forward-pre-hook; or a wrapper of the callable.
+
+    Raises:
+        poptorch.Error: The module begins a block already, or the argument is of another type.
+        AssertionError: `ipu_id` is not the number of an IPU.
     """
     layer = layer_to_call
     _check_ids(user_id, ipu_id)
@@ -272,14 +303,14 @@ def _hooks_of(module: torch.nn.Module) -> list[tuple[int, BlockHook]]:
 
 
 def removeBlocks(module: torch.nn.Module) -> None:
-    """Removes the BeginBlocks of a module and of all modules in it."""
+    """Removes the blocks that BeginBlock() added to a module and its submodules."""
     for each in module.modules():
         for key, _ in _hooks_of(each):
             del each._forward_pre_hooks[key]
 
 
 def module_repr(module: torch.nn.Module) -> str:
-    """The module's tree as torch shows it, each line of a module after its forward-pre-hooks."""
+    """Returns torch's repr of a module, with its forward-pre-hooks before each module's name."""
     added = []
     for each in module.modules():
         if hooks := [repr(hook) for hook in each._forward_pre_hooks.values()]:

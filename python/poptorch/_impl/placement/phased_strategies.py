@@ -1,4 +1,4 @@
-"""Phases and the phased strategies: one phase after the other, the rest off the chip."""
+"""Phases and the phased strategies, which run one phase at a time and keep the rest off-chip."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,13 +17,17 @@ from poptorch.enums import Liveness
 
 
 class Phase:
-    """What runs between two exchanges with Streaming Memory: stages, which run in parallel.
-
-    Takes Stage objects, or ids of blocks, which are one stage then. Raises AssertionError for
-    anything else.
-    """
+    """Stages that run in parallel between two exchanges with Streaming Memory."""
 
     def __init__(self, *arg: Stage | str) -> None:
+        """Creates a phase.
+
+        Args:
+            *arg: Stage objects, or ids of blocks, which form one stage.
+
+        Raises:
+            AssertionError: There is no argument, or one of another type.
+        """
         stages = arg
         if not stages:
             raise AssertionError(
@@ -48,13 +52,20 @@ class Phase:
         return self._stages
 
     def stage(self, idx: int) -> Stage:
-        """The stage of that number."""
+        """Returns a stage by its number, from 0."""
         return self._stages[idx]
 
     def ipus(self, *ipus: int) -> "Phase":
-        """Runs the stages on these IPUs, in their order. Gives the phase itself.
+        """Sets the IPUs of the stages, in their order.
 
-        Raises AssertionError unless there are as many IPUs as stages.
+        Args:
+            *ipus: The number of an IPU, from 0, for each stage.
+
+        Returns:
+            The phase.
+
+        Raises:
+            AssertionError: The numbers of IPUs and stages differ.
         """
         if len(ipus) != len(self._stages):
             raise AssertionError(
@@ -93,7 +104,7 @@ class _PhasedExecution(ExecutionStrategy):
                 "phases in their order."
             )
         self._phases = [_phase_of(phase) for phase in phases]
-        # By block: the numbers of its phase, of its stage in it, and of its stage among all.
+        # Block → numbers of its phase, of its stage in that phase, and of its stage among all.
         self._places: dict[str, tuple[int, int, int]] = {}
         stages = 0
         for number, phase in enumerate(self._phases):
@@ -116,7 +127,11 @@ class _PhasedExecution(ExecutionStrategy):
         }
 
     def phase(self, phase: int) -> Phase:
-        """The phase of that number. Raises AssertionError unless there is one."""
+        """Returns a phase by its number, from 0.
+
+        Raises:
+            AssertionError: There is no such phase.
+        """
         if not isinstance(phase, int) or not (0 <= phase < len(self._phases)):
             raise AssertionError(
                 f"A phase is a number from 0 to {len(self._phases) - 1}, not {phase!r}: {self!r} "
@@ -125,12 +140,16 @@ class _PhasedExecution(ExecutionStrategy):
         return self._phases[phase]
 
     def stage(self, block_id: str) -> Stage:
-        """The stage of a block. Raises AssertionError for an unknown one."""
+        """Returns the stage of a block.
+
+        Raises:
+            AssertionError: The strategy does not name the block.
+        """
         phase, index, _ = find_stage(self._places, block_id)
         return self._phases[phase].stage(index)
 
     def useSeparateBackwardPhase(self, use: bool = True) -> "_PhasedExecution":
-        """Runs the last phase's backward pass in a phase of its own."""
+        """Runs the last phase's backward pass in a separate phase. Returns the strategy."""
         if not isinstance(use, bool):
             raise AssertionError(f"Expected True or False but got {use!r}.")
         self.separate_backward_phase = use
@@ -145,7 +164,7 @@ class _PhasedExecution(ExecutionStrategy):
         return Place(ipu, stage, phase)
 
     def _ipu_of(self, phase: int, index: int) -> int:
-        """Of a stage that says none, and whose blocks say none."""
+        """Returns the IPU of a stage if neither the stage nor its blocks name one."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -156,17 +175,28 @@ class _PhasedExecution(ExecutionStrategy):
 
 
 class SerialPhasedExecution(_PhasedExecution):
-    """One phase after the other on one group of IPUs.
+    """Runs one phase after the other on one group of IPUs.
 
-    Takes the phases in order: Phase objects, stages, ids of blocks, or lists of those. Weights and
-    optimiser state are on the chip for the phases that use them; setTensorsLiveness says where
-    values wait. A stage without an IPU runs on that of its number in the phase.
+    Weights and optimiser state are on-chip during the phases that use them; setTensorsLiveness()
+    sets where other values are kept. A stage without an IPU runs on the IPU of its number in the
+    phase.
+
+    Args:
+        *phases: The phases in order: Phase objects, stages, ids of blocks, or lists of those.
+
+    Raises:
+        AssertionError: There is no phase, an argument is of another type, or a block is in two
+            stages.
     """
 
     NAME = "serial_phased"
 
     def setTensorsLiveness(self, liveness: Liveness) -> "SerialPhasedExecution":
-        """Which values leave the chip between phases. Raises AssertionError unless a Liveness."""
+        """Sets which values leave the chip between phases. Returns the strategy.
+
+        Raises:
+            AssertionError: `liveness` is not a Liveness.
+        """
         if not isinstance(liveness, Liveness):
             raise AssertionError(f"Expected a poptorch.Liveness but got {liveness!r}.")
         self.liveness = liveness
@@ -177,16 +207,16 @@ class SerialPhasedExecution(_PhasedExecution):
 
 
 class ParallelPhasedExecution(_PhasedExecution):
-    """Phases alternate between two groups of IPUs: even ones on even IPUs, odd ones on odd IPUs.
+    """Alternates phases between two groups of IPUs: even phases on even IPUs, odd on odd IPUs.
 
-    Takes what SerialPhasedExecution takes. A stage without an IPU runs on IPU 2i of even phases
-    and 2i + 1 of odd ones, where i is its number in the phase.
+    The arguments are those of SerialPhasedExecution. A stage without an IPU runs on IPU 2i in even
+    phases and 2i + 1 in odd ones, where i is its number in the phase.
     """
 
     NAME = "parallel_phased"
 
     def sendTensorsOffChipAfterFwd(self, off_chip: bool = True) -> "ParallelPhasedExecution":
-        """Values that wait for the backward pass do so off the chip."""
+        """Keeps values for the backward pass off-chip. Returns the strategy."""
         if not isinstance(off_chip, bool):
             raise AssertionError(f"Expected True or False but got {off_chip!r}.")
         self.liveness = Liveness.OffChipAfterFwd if off_chip else Liveness.AlwaysLive

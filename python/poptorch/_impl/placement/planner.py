@@ -1,4 +1,4 @@
-"""poptorch.plan: where to cut a model into the stages of a pipeline, from what its parts cost."""
+"""poptorch.plan: chooses the cuts of a model into pipeline stages from the costs of its parts."""
 
 import re
 from collections.abc import Sequence
@@ -21,21 +21,21 @@ from poptorch_core import Error
 
 @dataclass(frozen=True)
 class Part:
-    """What runs between two places where a block may begin. Cycles are those of a micro-batch."""
+    """The ops between two places where a block may begin. Cycles are those of a micro-batch."""
 
-    module: str  # the path of the module that a block can begin at; of the first part ""
+    module: str  # the path of the module that a block can begin at; "" for the first part
     forward_cycles: int = 0
     backward_cycles: int = 0
     weight_bytes: int = 0
     state_bytes: int = 0  # weights and buffers with optimiser state and accumulators
     activation_bytes: int = 0
-    boundary_bytes: int = 0  # what the next part gets
+    boundary_bytes: int = 0  # of values that the next part needs
     boundary_cycles: int = 0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One IPU's share: parts first to last-1, and what it costs by the model of `Costs`."""
+    """One IPU's share: the parts first to last-1, and their costs by the model of `Costs`."""
 
     begins_at: str
     first: int
@@ -48,15 +48,15 @@ class Stage:
 
     @property
     def memory_bytes(self) -> int:
-        """What it needs in all."""
+        """All memory that the stage needs, in bytes."""
         return self.state_bytes + self.activation_bytes + self.stash_bytes
 
 
 class Costs:
-    """Cycles and bytes of a stage that holds the parts a to b-1, for all a and b at once.
+    """Cycles and bytes of a stage with the parts a to b-1, for any a and b.
 
-    In training a stage, except the last, computes its forward values twice, holds them all while
-    it goes backward, and keeps what enters it for every micro-batch that is under way.
+    In training, a stage except the last computes its forward values twice. It holds all of them
+    during the backward pass, and keeps its inputs for every micro-batch in flight.
     """
 
     def __init__(self, parts: Sequence[Part], training: bool) -> None:
@@ -74,7 +74,7 @@ class Costs:
         self._largest = numpy.array([part.activation_bytes for part in parts])
 
     def cycles(self, first: int, last):
-        """Of a micro-batch; `last` may be an array."""
+        """Returns the cycles of a micro-batch; `last` may be an array."""
         forward = self._forward[last] - self._forward[first]
         total = forward + self._backward[last] - self._backward[first]
         ends = numpy.asarray(last) == self.count
@@ -85,27 +85,30 @@ class Costs:
         return total
 
     def activations(self, first: int, last):
-        """Bytes of values that live at once."""
+        """Returns the bytes of values that are live at the same time."""
         if self.training:
             return self._activations[last] - self._activations[first]
         running = numpy.maximum.accumulate(self._largest[first:])
         return running[numpy.asarray(last) - first - 1]
 
     def stash(self, first: int, stages_behind: int) -> int:
-        """Bytes that wait for their backward pass, `stages_behind` stages before the last."""
+        """Returns the bytes of inputs kept for the backward pass.
+
+        stages_behind: the number of stages after this one.
+        """
         return int(self._enters[first]) * 2 * stages_behind if self.training else 0
 
     def memory(self, first: int, last, stages_behind: int):
-        """Bytes in all."""
+        """Returns all memory, in bytes."""
         state = self.state[last] - self.state[first]
         return state + self.activations(first, last) + self.stash(first, stages_behind)
 
 
 def best_cuts(costs: Costs, stages: int, capacity: int) -> tuple[list[int], bool]:
-    """(first part of every stage, whether all fit): the cut whose slowest stage is the fastest.
+    """Returns the first part of every stage, and whether all stages fit into memory.
 
-    Exact for the costs: the best cut of the first k stages at every place, for k = 1, 2, ... Where
-    no cut fits into `capacity` bytes an IPU, it is the one with the smallest largest stage.
+    The cuts minimise the cycles of the slowest stage, by dynamic programming over the number of
+    stages. If no cut fits into `capacity` bytes an IPU, they minimise the largest stage's memory.
     """
     found = _smallest_largest(costs, stages, lambda a, b, behind: numpy.where(
         costs.memory(a, b, behind) <= capacity, costs.cycles(a, b).astype(float), numpy.inf
@@ -115,12 +118,15 @@ def best_cuts(costs: Costs, stages: int, capacity: int) -> tuple[list[int], bool
     found = _smallest_largest(
         costs, stages, lambda a, b, behind: costs.memory(a, b, behind).astype(float)
     )
-    assert found is not None  # nothing is infinite
+    assert found is not None  # no cost is infinite
     return found, False
 
 
 def _smallest_largest(costs: Costs, stages: int, cost) -> list[int] | None:
-    """Firsts of the stages whose largest `cost(first, lasts, stages behind)` is the smallest."""
+    """Returns the stages' first parts that minimise the largest `cost(first, lasts, behind)`.
+
+    behind: the number of stages after this one.
+    """
     count = costs.count
     best = numpy.full(count + 1, numpy.inf)
     best[0] = 0
@@ -146,18 +152,18 @@ def _smallest_largest(costs: Costs, stages: int, cost) -> list[int] | None:
 
 
 def _ancestors(path: str) -> list[str]:
-    """ "a.b.c" → a, a.b, a.b.c."""
+    """Splits "a.b.c" into a, a.b and a.b.c."""
     names = path.split(".") if path else []
     return [".".join(names[: i + 1]) for i in range(len(names))]
 
 
 def _places(segments: list[dict]) -> dict[int, str]:
-    """Segments at which a block can begin: index → the outermost module that begins there."""
+    """Returns the outermost module that begins at each segment where a block can begin."""
     spans: dict[str, list[int]] = {}
     for i, segment in enumerate(segments):
         for path in _ancestors(segment["module"]):
             spans.setdefault(path, []).append(i)
-    tied = [False] * (len(segments) + 1)  # a cut before segment i would part a weight's uses
+    tied = [False] * (len(segments) + 1)  # a cut before segment i would separate a weight's uses
     uses: dict[str, list[int]] = {}
     for i, segment in enumerate(segments):
         for name in segment["parameters"]:
@@ -177,9 +183,9 @@ def _places(segments: list[dict]) -> dict[int, str]:
 
 
 def parts_of(profile: dict, weights: dict[str, int]) -> list[Part]:
-    """The profile's segments, gathered between the places where blocks can begin.
+    """Joins the profile's segments between the places where blocks can begin.
 
-    weights: bytes of each parameter alone.
+    weights: bytes of each parameter, without its optimiser state.
     """
     segments, states = profile["segments"], dict(profile["states"])
     places = _places(segments)
@@ -210,7 +216,13 @@ def parts_of(profile: dict, weights: dict[str, int]) -> list[Part]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What poptorch.plan proposes; str() is the table with the lines to paste."""
+    """A division of a model into pipeline stages; str() returns a table and the lines to paste.
+
+    Attributes:
+        stages: The stages with their cycles a micro-batch and their memory in bytes.
+        capacity_bytes: The memory of an IPU.
+        fits: Whether all stages fit into memory.
+    """
 
     stages: tuple[Stage, ...]
     capacity_bytes: int
@@ -229,19 +241,19 @@ class Plan:
 
     @property
     def lines(self) -> list[str]:
-        """Python lines that make the cuts in `model`."""
+        """Python lines that cut `model`."""
         return [
             f'poptorch.BeginBlock({_expression(module)}, "{block}", ipu_id={ipu})'
             for module, block, ipu in self.placement.begins
         ]
 
     def apply(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Does what the lines say, and gives the model."""
+        """Adds the blocks to the model, like `lines`, and returns it."""
         self.placement.annotate(model)
         return model
 
     def _rows(self) -> list[tuple[str, ...]]:
-        """By stage, below a head."""
+        """Returns the rows of the table: a head, then a row for each stage."""
         rows: list[tuple[str, ...]] = [
             ("IPU", "begins at", "weights", "state", "activations", "stash", "cycles")
         ]
@@ -283,7 +295,7 @@ class Plan:
         return "\n".join([*lines, *self._remarks(), "", *self.lines])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Returns HTML for notebooks."""
         head, *rows = self._rows()
         remarks = "".join(notebook.paragraph(text) for text in self._remarks())
         return notebook.table(head, rows) + remarks + notebook.code(self.lines)
@@ -294,7 +306,7 @@ def _megabytes(size: int) -> str:
 
 
 def _expression(path: str) -> str:
-    """layers.2.norm → model.layers[2].norm."""
+    """Converts layers.2.norm to model.layers[2].norm."""
     return "model" + re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", "." + path)
 
 
@@ -307,16 +319,22 @@ def plan(
     optimizer: torch.optim.Optimizer | None = None,
     ipu_version: int = 2,
 ) -> Plan:
-    """Proposes where to cut `model` into a pipeline over `num_ipus` IPUs; prints and returns it.
+    """Proposes cuts of a model into a pipeline; prints and returns them.
 
-    The slowest stage is the fastest that a cut between modules can give, by the compiler's cycles
-    and bytes, among the cuts that fit into the IPUs' memory. Existing blocks are ignored, and
-    nothing runs: model and inputs may be on device "meta".
+    The cuts are between modules. They minimise the cycles of the slowest stage, by the compiler's
+    cost model, among those that fit into memory. Existing blocks are ignored. Nothing runs, so
+    model and inputs may be on device "meta".
 
-    inputs: the arguments of one micro-batch; a tuple, or one tensor.
-    training: the default is the model's mode. A training model returns its loss.
-    optimizer: what it keeps counts; the default is SGD.
-    Raises poptorch.Error when the model has fewer places to cut than that takes.
+    Args:
+        model: The model. For training, its outputs include the loss.
+        inputs: The arguments of one micro-batch: a tuple or list, or one tensor.
+        num_ipus: The number of IPUs, and so of stages.
+        training: Whether to plan for training. The default is the model's mode.
+        optimizer: The optimiser, whose state needs memory; default SGD.
+        ipu_version: The IPU version: 1, 2 or 21.
+
+    Raises:
+        poptorch.Error: The model has too few places to cut.
     """
     arguments = Signature(model.forward).bind(
         tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
@@ -339,9 +357,9 @@ def plan(
     parts = parts_of(profile, weights)
     if len(parts) < num_ipus or num_ipus < 1:
         raise Error(
-            f"[plan] {num_ipus} IPUs need {num_ipus - 1} cuts, but the places of the model where a "
-            f"module begins and no weight is shared across are {len(parts) - 1}. Use fewer IPUs, "
-            "or divide its modules."
+            f"[plan] {num_ipus} IPUs need {num_ipus - 1} cuts, but this model allows only "
+            f"{len(parts) - 1} (at module boundaries across which no weight is shared). Use fewer "
+            "IPUs, or divide its modules."
         )
     costs = Costs(parts, training)
     firsts, fits = best_cuts(costs, num_ipus, profile["capacity_bytes"])

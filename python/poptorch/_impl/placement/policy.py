@@ -1,6 +1,6 @@
-"""How a model is placed: by which strategy, how often its micro-batches run, where blocks begin.
+"""Placement of a model: its strategy, the repetition of micro-batches, and the start of blocks.
 
-The options and the model's own blocks say all of it, unless another policy is in use.
+The options and the model's blocks determine the placement, unless another policy is in use.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from poptorch.options import Options
 
 
 class BlockStart(NamedTuple):
-    """A block begins where a module runs."""
+    """The start of a block at a module."""
 
     module: str  # its path
     block: str
@@ -29,12 +29,13 @@ def _unchanged(executable: _native.Executable) -> _native.Executable:
 
 @dataclass(frozen=True)
 class Placement:
-    """Of one model.
+    """The placement of one model.
 
-    repeats: how often each micro-batch of a call runs. More than once, `adapted` gives something
-    that takes each once.
-    begins: modules by block, in the order of the blocks; besides those of the model's own blocks.
-    adapted: what calls of the wrapper run, from what was compiled.
+    repeats: the number of runs of each micro-batch of a call. If it is more than one, the result of
+    `adapted` takes each micro-batch once.
+    begins: the modules at which blocks begin, in the order of the blocks. The model's blocks come
+    in addition.
+    adapted: returns the executable that calls of the wrapper run, from the compiled one.
     """
 
     strategy: ExecutionStrategy
@@ -43,7 +44,7 @@ class Placement:
     adapted: Callable[[_native.Executable], _native.Executable] = _unchanged
 
     def apply_to(self, options: Options, training: bool) -> None:
-        """Brings the strategy and the repetitions into a wrapper's options."""
+        """Applies the strategy and the repetitions to a wrapper's options."""
         if self.strategy is not strategy_in(options):
             options.setExecutionStrategy(self.strategy)
         if self.repeats == 1:
@@ -55,16 +56,19 @@ class Placement:
         options.output_return_period *= self.repeats
 
     def annotate(self, model: torch.nn.Module) -> None:
-        """Begins the blocks for good: a BeginBlock on each module."""
+        """Adds a BeginBlock to each module of `begins`."""
         for start in self.begins:
             blocks.BeginBlock(model.get_submodule(start.module), start.block, ipu_id=start.ipu)
 
     @contextmanager
     def recording(self, model: Callable | torch.nn.Module) -> Iterator[None]:
-        """While it lasts, blocks of a trace are recorded, and each block of `begins` begins at the
-        first of its modules that runs, unless a later one has begun."""
+        """Records the blocks of a trace in the body.
+
+        Each block of `begins` begins at the first of its modules that runs, unless a later block
+        has begun.
+        """
         with blocks.recording(self.strategy, model):
-            if not self.begins or not isinstance(model, torch.nn.Module):  # begins is of modules
+            if not self.begins or not isinstance(model, torch.nn.Module):  # functions have none
                 yield
                 return
             order = list(dict.fromkeys(start.block for start in self.begins))
@@ -90,7 +94,7 @@ class PlacementPolicy:
     """Chooses the placement of each model that is wrapped."""
 
     def place(self, model: Callable, options: Options, training: bool) -> Placement:
-        """options: the wrapper's own. A policy may change what goes with the placement there."""
+        """Returns the placement of a model. The policy may change the wrapper's `options`."""
         return Placement(strategy_in(options))
 
 
@@ -98,13 +102,13 @@ _in_use = PlacementPolicy()
 
 
 def placement_of(model: Callable, options: Options, training: bool) -> Placement:
-    """By the policy in use."""
+    """Returns the placement that the current policy chooses."""
     return _in_use.place(model, options, training)
 
 
 @contextmanager
 def using(policy: PlacementPolicy) -> Iterator[None]:
-    """While it lasts, models that are wrapped are placed by `policy`."""
+    """Makes `policy` place the models that are wrapped in the body."""
     global _in_use
     former, _in_use = _in_use, policy
     try:

@@ -1,8 +1,7 @@
-"""Stages and execution strategies: which IPU, stage and phase a block belongs to.
+"""Stages and execution strategies, which assign blocks to IPUs, stages and phases.
 
-Phased strategies are in phased_strategies.py.
-
-A strategy is a description; what a trace counts while it runs is in blocks.BlockRecorder.
+Phased strategies are in phased_strategies.py. A strategy is only a description;
+blocks.BlockRecorder has the state of a trace.
 """
 
 from collections.abc import Sequence
@@ -20,30 +19,35 @@ _MOST_IPUS = 1 << 16  # more than any system has
 
 
 class Place(NamedTuple):
-    """Where the ops of a block run."""
+    """The IPU, stage and phase of a block's ops."""
 
     ipu: int
     stage: int
-    phase: int = -1  # of phased strategies alone
+    phase: int = -1  # only for phased strategies
 
 
 def as_id(value: object) -> str:
-    """How to write what is no id as one."""
+    """Returns a hint on how to write a value as an id."""
     return f"Write '{value}'." if isinstance(value, int) else "Write a name in quotes."
 
 
 def is_ipu(value: object) -> bool:
-    """Whether it is the number of an IPU."""
+    """Returns whether it is the number of an IPU."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_IPUS
 
 
 class Stage:
-    """What runs on one IPU at a stretch: one or more blocks, by their ids.
-
-    Raises AssertionError unless the ids are strings.
-    """
+    """One or more blocks, by their ids, that run on one IPU one after the other."""
 
     def __init__(self, *block_ids: str) -> None:
+        """Creates a stage.
+
+        Args:
+            *block_ids: The ids of its blocks.
+
+        Raises:
+            AssertionError: There is no id, or one is not a string.
+        """
         for block in block_ids:
             if not isinstance(block, str):
                 raise AssertionError(
@@ -69,7 +73,17 @@ class Stage:
         return self._blocks
 
     def ipu(self, ipu: int) -> "Stage":
-        """Runs the stage on this IPU, whatever its blocks say. Gives the stage itself."""
+        """Sets the IPU of the stage; it overrides ipu_id of the blocks.
+
+        Args:
+            ipu: The number of the IPU, from 0.
+
+        Returns:
+            The stage.
+
+        Raises:
+            AssertionError: `ipu` is not the number of an IPU.
+        """
         if not is_ipu(ipu):
             raise AssertionError(
                 f"An IPU is a number from 0, not {ipu!r}: {self!r} ({user_location()}). Pass an "
@@ -84,7 +98,7 @@ class Stage:
 
 
 def stage_of(argument: Any) -> Stage:
-    """A Stage, or the stage of a block's id or of a list of ids."""
+    """Returns a Stage unchanged; makes one from a block's id or a list of ids."""
     if isinstance(argument, Stage):
         return argument
     if isinstance(argument, str):
@@ -98,17 +112,17 @@ def stage_of(argument: Any) -> Stage:
 
 
 def add_block(known: dict[str, _Placed], block: str, place: _Placed) -> None:
-    """Notes where a block is. Raises AssertionError for one that is somewhere already."""
+    """Adds a block. Raises AssertionError if it has a place already."""
     if block in known:
         raise AssertionError(
             f"{block} associated with more than one stage ({user_location()}). Name each block "
-            "once; what runs later again needs a block with an id of its own."
+            "once; give code that runs again later a block with a different id."
         )
     known[block] = place
 
 
 def find_block(known: dict[str, _Placed], block: str) -> _Placed:
-    """Where a block is. Raises AssertionError for one that the strategy does not name."""
+    """Returns a block's place. Raises AssertionError if the strategy does not name the block."""
     if block not in known:
         raise AssertionError(
             f"Unknown Block '{block}' list of expected Blocks: {list(known)} ({user_location()}). "
@@ -118,23 +132,23 @@ def find_block(known: dict[str, _Placed], block: str) -> _Placed:
 
 
 def find_stage(known: dict[str, _Placed], block: str) -> _Placed:
-    """Where a strategy's own block is. Raises AssertionError for an unknown one."""
+    """Returns the place of a block in a strategy. Raises AssertionError for an unknown block."""
     if block not in known:
         raise AssertionError(
-            f"Unknown block: {block} ({user_location()}). Ask for a block that the execution "
+            f"Unknown block: {block} ({user_location()}). Pass a block that the execution "
             f"strategy names; those are {list(known)}."
         )
     return known[block]
 
 
 def default_ipu(block: str, ipu: int) -> int:
-    """Of a block that says none, nor does its stage."""
+    """Returns and logs the IPU of a block if neither the block nor its stage names one."""
     logger.debug(f"No IPU specified for block {block}: default to stage_id {ipu}")
     return ipu
 
 
 class ExecutionStrategy:
-    """What the four strategies have in common. NAME is what the compiler calls it."""
+    """The base class of the four strategies. NAME is the compiler's name for a strategy."""
 
     NAME = ""
     MODE = 0
@@ -147,19 +161,23 @@ class ExecutionStrategy:
         return 0
 
     def toDict(self) -> dict[str, Any]:
-        """What the backend is told of it: "execution_mode", 0 pipelined, 1 sharded, 2 phased."""
+        """Returns the backend's options: "execution_mode" is 0 pipelined, 1 sharded, 2 phased."""
         return {"execution_mode": self.MODE}
 
     def place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
-        """Where a block goes. `count`: blocks before it; `first`: the number of the first stage."""
+        """Returns a block's place. count: blocks before it; first: number of the first stage."""
         raise NotImplementedError
 
 
 class PipelinedExecution(ExecutionStrategy):
-    """Stages work at one time, each on another micro-batch.
+    """Runs the stages at the same time, each on a different micro-batch.
 
-    Takes one AutoStage (default: SameAsIpu), or the stages in order: Stage objects, ids of blocks,
-    or lists of ids. Raises AssertionError for a block in two stages.
+    Args:
+        *args: One AutoStage (default: SameAsIpu), or the stages in order: Stage objects, ids of
+            blocks, or lists of ids.
+
+    Raises:
+        AssertionError: An argument is of another type, or a block is in two stages.
     """
 
     NAME = "pipelined"
@@ -173,7 +191,7 @@ class PipelinedExecution(ExecutionStrategy):
         if auto := [argument for argument in args if isinstance(argument, AutoStage)]:
             if len(args) != 1:
                 raise AssertionError(
-                    f"An AutoStage is the only argument of an execution strategy, not one of "
+                    f"An AutoStage must be the only argument of an execution strategy, not one of "
                     f"{args} ({user_location()}). Leave out either the AutoStage or the blocks."
                 )
             (self._auto,) = auto
@@ -184,7 +202,11 @@ class PipelinedExecution(ExecutionStrategy):
                 add_block(self._stage_ids, block, number)
 
     def stage(self, block_id: str) -> Stage:
-        """The stage of a block. Raises AssertionError for an unknown one."""
+        """Returns the stage of a block.
+
+        Raises:
+            AssertionError: The strategy does not name the block.
+        """
         return self._stages[find_stage(self._stage_ids, block_id)]
 
     def place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
@@ -211,9 +233,9 @@ class PipelinedExecution(ExecutionStrategy):
 
 
 class ShardedExecution(PipelinedExecution):
-    """One micro-batch at a time passes through the IPUs, one after the other.
+    """Runs one micro-batch at a time through the stages, one after the other.
 
-    Takes what PipelinedExecution takes.
+    The arguments are those of PipelinedExecution.
     """
 
     NAME = "sharded"
@@ -221,12 +243,12 @@ class ShardedExecution(PipelinedExecution):
 
 
 def strategy_in(options: OptionGroup) -> ExecutionStrategy:
-    """Returns the strategy that the options have."""
+    """Returns the strategy in the options."""
     return value_of(options, "_execution_strategy")
 
 
 def strategy_of(value: ExecutionStrategy | AutoStage) -> ExecutionStrategy:
-    """The check of Options.setExecutionStrategy: a strategy, or an AutoStage for a pipeline."""
+    """Checks the argument of Options.setExecutionStrategy; an AutoStage becomes a pipeline."""
     if isinstance(value, AutoStage):
         value = PipelinedExecution(value)
     if not isinstance(value, ExecutionStrategy):

@@ -1,6 +1,6 @@
 """Structures of arguments and results (see structures.Node) as JSON, for files of executables.
 
-Types are those that the running program has imported; nothing is imported because a file names it.
+Types must be imported by the program; reading a file imports nothing.
 """
 
 import collections
@@ -20,8 +20,11 @@ _NAME_OF = {kind: name for name, kind in _BUILTIN.items()}
 
 
 def encode(node: Node) -> dict[str, Any]:
-    """What decode() makes the node of. Raises poptorch.Error, by name, for what a file cannot hold:
-    types with a parser of the user's, and constants that are no numbers, texts or dtypes."""
+    """Converts a node to JSON data for decode().
+
+    Raises poptorch.Error for types with a registered parser, and for constants other than numbers,
+    texts and dtypes.
+    """
     made: dict[str, Any] = {"kind": node.kind, "name": node.name}
     if node.kind == "tensor":
         assert node.shape is not None
@@ -30,7 +33,7 @@ def encode(node: Node) -> dict[str, Any]:
     if node.kind == "constant":
         return {**made, "value": _encode_plain(node, node.value)}
     if node.kind == "custom":
-        raise _unsaved(node, f"a {node.type.__name__}, which has a parser of its own")
+        raise _unsaved(node, f"a {node.type.__name__}, which has a registered parser")
     made["type"] = _NAME_OF.get(node.type) or [node.type.__module__, node.type.__qualname__]
     made["keys"] = [_encode_plain(node, key) for key in node.keys]
     made["children"] = [encode(child) for child in node.children]
@@ -38,8 +41,10 @@ def encode(node: Node) -> dict[str, Any]:
 
 
 def decode(made: dict[str, Any]) -> Node:
-    """The node that encode() was given. Raises poptorch.Error for a type that is not imported, and
-    KeyError or TypeError for what encode() has not made."""
+    """Returns the node of which encode() made the data.
+
+    Raises poptorch.Error for a type that is not imported, and KeyError or TypeError for other data.
+    """
     kind, name = made["kind"], made["name"]
     if kind == "tensor":
         dtype = dtype_named(made["dtype"])
@@ -57,7 +62,7 @@ def decode(made: dict[str, Any]) -> Node:
 
 def _unsaved(node: Node, what: str) -> Error:
     return Error(
-        f"[save] {node.name or 'the result'} is {what}: a file cannot hold it. Pass and return "
+        f"[save] {node.name or 'the result'} is {what}: it cannot be saved. Pass and return "
         "tensors, numbers and texts in tuples, lists, dicts, named tuples and dataclasses."
     )
 
@@ -79,17 +84,17 @@ def _dtype_name(dtype: torch.dtype | None) -> str:
 
 
 def tensors_of(node: Node) -> list[Node]:
-    """The nodes of its tensors, in order."""
+    """Returns the nodes of its tensors, in order."""
     if node.kind == "tensor":
         return [node]
     return [leaf for child in node.children for leaf in tensors_of(child)]
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """Raises TypeError for the name of another thing."""
+    """Returns the dtype of a name; raises TypeError for other names."""
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype):
-        raise TypeError(f"{name} is no dtype")
+        raise TypeError(f"{name} is not a dtype")
     return found
 
 

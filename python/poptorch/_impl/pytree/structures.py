@@ -1,7 +1,7 @@
-"""Nested arguments and results: taken apart into tensors, put together again, compared.
+"""Nested arguments and results: flattened into tensors, rebuilt, and compared.
 
-A structure is made of tensors (the leaves), tuples, named tuples, lists, dicts, dataclasses, types
-with a registered parser, and constants (everything else). Its `Node` remembers all but the leaves.
+A structure consists of tensors (the leaves), tuples, named tuples, lists, dicts, dataclasses, types
+with a registered parser, and constants (everything else). Its `Node` has all but the leaves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CURE = (
 
 
 class ICustomArgParser(abc.ABC):
-    """Tells PopTorch how to take tensors out of a type of the user's, and how to put them back."""
+    """Defines how PopTorch extracts the tensors of a user's type and rebuilds an object."""
 
     @abc.abstractmethod
     def yieldTensors(self, struct) -> Iterator[torch.Tensor]:
@@ -32,14 +32,28 @@ class ICustomArgParser(abc.ABC):
 
     @abc.abstractmethod
     def reconstruct(self, original_structure, tensor_iterator):
-        """A copy of `original_structure` that holds the iterator's next tensors."""
+        """Returns a copy of `original_structure` with the next tensors of the iterator.
+
+        Args:
+            original_structure: An object of the type.
+            tensor_iterator: An iterator over tensors, of which it takes as many as yieldTensors()
+                yields.
+        """
 
 
 _parsers: dict[type, ICustomArgParser] = {}
 
 
 def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | None) -> None:
-    """Registers (or with None removes) the parser of a type and its subclasses."""
+    """Registers the parser of a type and its subclasses.
+
+    Args:
+        arg_data_type: The type.
+        arg_parser: Its parser; None removes a parser.
+
+    Raises:
+        poptorch.Error: `arg_parser` is not an ICustomArgParser.
+    """
     if arg_parser is None:
         _parsers.pop(arg_data_type, None)
         return
@@ -59,25 +73,25 @@ def _parser_of(value) -> ICustomArgParser | None:
 
 @dataclass
 class Node:
-    """One level of a structure: `children` by `keys` (position, field or key)."""
+    """One level of a structure; `keys` are the positions, fields or keys of its `children`."""
 
     kind: str  # "tensor", "constant", "sequence", "fields", "dict", "dataclass", "custom"
     type: type
     keys: tuple = ()
     children: tuple[Node, ...] = ()
-    value: Any = None  # of a constant; the original of a custom structure or dataclass
+    value: Any = None  # a constant's value; the original object of a custom type or dataclass
     shape: torch.Size | None = None
     dtype: torch.dtype | None = None
-    index: int = -1  # of a tensor, among the leaves
-    name: str = ""  # as messages call it
+    index: int = -1  # a tensor's index among the leaves
+    name: str = ""  # its name in messages
 
 
 def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
-    """Appends the tensors of `value` to `leaves`; gives what remains."""
+    """Appends the tensors of `value` to `leaves`; returns its structure."""
     if isinstance(value, torch.Tensor):
         leaves.append(value)
         place = len(leaves) - 1
-        # What has none is refused by whoever wants the values.
+        # A tensor without shape is refused later, where its values are needed.
         has_shape = not isinstance(value, UninitializedTensorMixin) and not value.is_nested
         shape = value.shape if has_shape else None
         return Node("tensor", type(value), shape=shape, dtype=value.dtype, index=place, name=name)
@@ -107,7 +121,7 @@ def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
 
 
 def walk(nodes: list[Node]) -> Iterator[Node]:
-    """The nodes and all below, in the order of their leaves."""
+    """Yields the nodes and all their descendants, in the order of their leaves."""
     waiting = nodes[::-1]
     while waiting:
         node = waiting.pop()
@@ -116,7 +130,7 @@ def walk(nodes: list[Node]) -> Iterator[Node]:
 
 
 def unflatten(node: Node, leaves: Iterator):
-    """The structure with the next leaves in place of its tensors."""
+    """Rebuilds a structure with the next leaves in place of its tensors."""
     if node.kind == "tensor":
         return next(leaves)
     if node.kind == "constant":
@@ -136,9 +150,9 @@ def unflatten(node: Node, leaves: Iterator):
 
 
 def check_same(expected: Node, got: Node) -> list[int]:
-    """Which leaves of `got` stand for those of what was compiled, in the order of the latter.
+    """Returns the indices of the leaves of `got` in the order of the leaves of `expected`.
 
-    Raises poptorch.Error unless `got` fits.
+    Raises poptorch.Error unless the structures match.
     """
     name = expected.name
     if expected.kind != got.kind or (expected.kind != "tensor" and expected.type != got.type):
@@ -186,7 +200,7 @@ def _is_number(value: Any) -> bool:
 
 
 def check_keys(name: str, expected: tuple, got: tuple) -> None:
-    """Raises poptorch.Error unless both hold the same keys."""
+    """Raises poptorch.Error unless both have the same keys."""
     missing = [str(key) for key in expected if key not in got]
     unexpected = [str(key) for key in got if key not in expected]
     if missing or unexpected:

@@ -1,7 +1,7 @@
-"""torch.autograd.Function in a trace: forward and the user's own backward become graphs.
+"""torch.autograd.Function in a trace: forward and the user's backward become graphs.
 
-Backward is traced at once, on symbolic gradients. It may use what forward saved, in any way that
-the context object offers, and nothing else of forward.
+Backward is traced immediately, on symbolic gradients. It may use only the values of forward that
+were saved in the context object.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from poptorch_core import _torch, errors
 
 
 class _Context:
-    """Stands for torch's `ctx`. Attributes that the user sets are kept as they are."""
+    """Replaces torch's `ctx`. It also holds any attributes that the user sets."""
 
     def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs_input_grad
@@ -25,7 +25,7 @@ class _Context:
         self.saved_tensors = tensors
 
     def save_for_forward(self, *tensors: torch.Tensor | None) -> None:
-        """For forward-mode derivatives, which do not exist here."""
+        """Does nothing: these tensors are for forward-mode derivatives of the function."""
 
     def mark_non_differentiable(self, *tensors: torch.Tensor) -> None:
         self._not_differentiable.update(id(tensor) for tensor in tensors)
@@ -43,7 +43,7 @@ class _Context:
         return id(tensor) not in self._not_differentiable
 
     def shown(self, gradients: Sequence[Any], differentiable: Sequence[bool], name: str) -> list:
-        """The gradients as backward is to see them: None only where none is asked to be zero."""
+        """Returns the gradients for backward; None is possible without set_materialize_grads."""
         if self._materialises:
             return list(gradients)
         followed = [g is not None and d for g, d in zip(gradients, differentiable, strict=True)]
@@ -52,18 +52,18 @@ class _Context:
                 f"[autograd.Function] '{name}' calls set_materialize_grads(False) and has several "
                 "outputs that may have a gradient, which is not supported: backward is recorded "
                 "before it is known which of them have one. Leave the call out, so that backward "
-                "gets zeros for the others, or tell with ctx.mark_non_differentiable which have "
-                f"none ({user_location()})."
+                "gets zeros for the others, or mark the outputs without gradient with "
+                f"ctx.mark_non_differentiable ({user_location()})."
             )
         return [g if follows else None for g, follows in zip(gradients, followed, strict=True)]
 
 
 def apply_method(training: bool) -> classmethod:
-    """What replaces torch.autograd.Function.apply while a model is traced."""
+    """Returns the replacement of torch.autograd.Function.apply for the trace of a model."""
     plain = vars(torch.autograd.Function)["apply"].__func__
 
     def apply(cls, *arguments):
-        # Without gradients, and inside another function's own rules, backward does not matter.
+        # Backward is not needed without gradients and inside another function.
         if not training or not torch.is_grad_enabled() or not _torch.is_tracing():
             return plain(cls, *arguments)
         if _torch.in_function():
@@ -113,7 +113,7 @@ def _run_forward(cls, context: _Context, arguments: Sequence[Any]):
 
 
 def _run_backward(cls, context: _Context, seeds: list, count: int) -> list:
-    """The gradients of all arguments; None for those that have none."""
+    """Returns the gradients of all arguments; None for arguments without gradient."""
     backward = cls.backward
     if backward is torch.autograd.Function.backward:
         backward = cls.vjp

@@ -1,4 +1,4 @@
-"""What a wrapped function has of modules that are not its own: constants of what is compiled."""
+"""Tensors that a function or model uses but does not own: they become constants of the program."""
 
 import functools
 import inspect
@@ -11,22 +11,28 @@ from torch.nn.attention.flex_attention import BlockMask
 
 
 def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
-    """Parameters, buffers and attributes of modules that a function sees by closure, as a global or
-    as the object whose method it is, and the masks of blocks among what it sees."""
+    """Returns the tensors of modules that a function refers to, and of block masks.
+
+    A function refers to modules by its closure or globals, or is a method of one. The tensors are
+    parameters, buffers and attributes.
+    """
     if isinstance(function, torch.nn.Module):
         return []
     return _constants_among(_seen_by([function, *_values(getattr(function, "__dict__", {}))]))
 
 
 def members_of(model: torch.nn.Module) -> list[torch.Tensor]:
-    """Tensors that are attributes of modules, but neither parameters nor buffers."""
+    """Returns tensors that are attributes of modules, but neither parameters nor buffers."""
     members = [value for module in model.modules() for value in vars(module).values()]
     return [tensor for member in members for tensor in _tensors_of(member)]
 
 
 def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
-    """As members_of, with what modules hold that are no parts of the model: those which a forward
-    or a function among its attributes sees, and those in lists and the like."""
+    """Returns members_of() and the tensors of modules that are not submodules of the model.
+
+    The model's forward methods, functions among its attributes, or lists and other containers refer
+    to such modules.
+    """
     own = set(model.modules())
     forwards = {type(module): module.forward for module in own}
     found: list[Any] = [getattr(forward, "__func__", forward) for forward in forwards.values()]
@@ -48,13 +54,13 @@ def _constants_among(
 
 
 def _tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensor itself, or those of a mask of blocks, whose device flex_attention looks at."""
+    """Returns the tensor, or the tensors of a block mask, whose device flex_attention checks."""
     parts = value.as_tuple() if isinstance(value, BlockMask) else [value]
     return [part for part in parts if isinstance(part, torch.Tensor)]
 
 
 def _seen_by(holders: Iterable[Any]) -> list[Any]:
-    """What functions name and hold, and the functions among that; what lists and the like have."""
+    """Returns all objects that functions and containers refer to, recursively."""
     seen: dict[int, Any] = {}
     waiting = list(holders)
     while waiting:
@@ -66,7 +72,7 @@ def _seen_by(holders: Iterable[Any]) -> list[Any]:
 
 
 def _values(held: Any) -> list[Any]:
-    """Those of a list, tuple or dictionary that may be, hold or see a module."""
+    """Returns the values of a container that may be a module or refer to one."""
     values = held.values() if isinstance(held, dict) else held
     if not isinstance(held, (dict, list, tuple)):
         return []
@@ -79,7 +85,7 @@ def _named_by(function: Callable[..., Any]) -> list[Any]:
     if inspect.ismethod(function):
         owner = function.__self__
         return [function.__func__, owner, *_values(getattr(owner, "__dict__", {}))]
-    # Torch's own see no module of the user's.
+    # Torch's functions do not refer to a user's module.
     if not inspect.isfunction(function) or str(function.__module__).startswith("torch."):
         return []
     cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
@@ -88,7 +94,7 @@ def _named_by(function: Callable[..., Any]) -> list[Any]:
 
 
 def _is_filled(cell: types.CellType) -> bool:
-    """Whether the variable has a value yet."""
+    """Returns whether the variable has a value yet."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:

@@ -1,7 +1,7 @@
 """Hooks of gradients in a trace: each becomes a part of the backward graph.
 
-A hook is called once, on a symbolic gradient, while the model is traced; what it computes is done
-at every step. What it does besides (appending to a list, printing) happens once.
+A hook is called once, on a symbolic gradient, while the model is traced. Its computation runs in
+every step. Its other effects, such as printing or appending to a list, happen once.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ Hook = Callable[[torch.Tensor], torch.Tensor | None]
 
 @contextlib.contextmanager
 def recorded(model: torch.nn.Module | None, training: bool) -> Iterator[None]:
-    """Within it, hooks that are registered are recorded, and those of the parameters count."""
+    """Records hooks that are registered in the body, and the existing hooks of parameters."""
     plain = torch.Tensor.register_hook
 
     def register_hook(self: torch.Tensor, hook: Hook) -> Any:
@@ -58,7 +58,7 @@ def _refuse_of_modules(model: torch.nn.Module) -> None:
 
 def _old_hook_refused(whose: str) -> Error:
     return Error(
-        f"[hook] {whose} a hook of the backward pass that sees the gradients of its last operation "
+        f"[hook] {whose} a backward hook on the gradients of its last operation "
         "(register_backward_hook), which is not supported. Use register_full_backward_hook."
     )
 
@@ -106,10 +106,10 @@ def _refuse(self: torch.Tensor, hook: Hook) -> None:
 
 
 class _Handle:
-    """What register_hook returns in a trace. The hook is part of the program already."""
+    """The result of register_hook in a trace. The hook is part of the program already."""
 
     def remove(self) -> None:
-        """Refused while the trace runs; nothing afterwards."""
+        """Raises poptorch.Error during the trace; does nothing afterwards."""
         if _torch.is_tracing():
             raise Error(
                 f"[hook] a hook cannot be removed inside forward ({user_location()}): it is part "

@@ -1,8 +1,8 @@
 """Hooks of a module's backward pass in a trace: they become parts of the backward graph.
 
-What the outputs' gradients are is known where the module's inputs have theirs: the function that
-stands in front of the module gives, beside its inputs, a zero for each output, whose gradient is
-made the output's.
+A hook needs the gradients of the module's outputs at the place of its inputs. So a function before
+the module returns, besides its inputs, a zero for each output. The zero's gradient is made equal to
+the output's.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,22 +15,22 @@ Gradients = tuple[torch.Tensor | None, ...]
 
 
 class BackwardHooks:
-    """Stands for torch.utils.hooks.BackwardHook in a trace for training."""
+    """Replaces torch.utils.hooks.BackwardHook in a trace for training."""
 
     def __init__(self, module: torch.nn.Module, hooks: Sequence, pre_hooks: Sequence) -> None:
         self._module, self._hooks, self._pre_hooks = module, list(hooks), list(pre_hooks)
-        self._inputs: dict[int, torch.Tensor] = {}  # by place, those with gradients
+        self._inputs: dict[int, torch.Tensor] = {}  # inputs with gradients, by index
         self._arguments: tuple = ()
 
     def setup_input_hook(self, arguments: tuple) -> tuple:
-        """The module's arguments, as its forward takes them."""
+        """Returns the arguments for the module's forward."""
         self._arguments = arguments
         if self._hooks:
             self._inputs = {i: x.clone() for i, x in _followed(arguments).items()}
         return _replaced(arguments, self._inputs)
 
     def setup_output_hook(self, result: Any) -> Any:
-        """What the module returns, once its forward has."""
+        """Returns the module's result from that of its forward."""
         results = result if isinstance(result, tuple) else (result,)
         if self._inputs:
             results = _replaced(results, self._through_hooks(results))
@@ -58,7 +58,7 @@ class BackwardHooks:
         }
 
     def _tied(self, output: torch.Tensor, zero: torch.Tensor) -> torch.Tensor:
-        """The output, whose gradient is the zero's as well."""
+        """Returns the output; its gradient goes to the zero, too."""
 
         def gradients_of(inside: list[torch.Tensor]) -> list[torch.Tensor | None]:
             return _torch.begin_backward(inside[:1]) * 2
@@ -94,7 +94,7 @@ class BackwardHooks:
         arguments: list[torch.Tensor],
         gradients_of: Callable[[list[torch.Tensor]], list[torch.Tensor | None]],
     ) -> list[torch.Tensor]:
-        """Results of a function that gives its arguments; `gradients_of` traces its backward."""
+        """Returns the results of an identity function whose backward `gradients_of` traces."""
         inside = _torch.begin_function(f"{type(self._module).__name__}_{name}", arguments)
         try:
             with torch.no_grad():
@@ -115,7 +115,7 @@ class BackwardHooks:
 
 
 def _checked(changed: Any, before: Gradients, whose: str, what: str) -> Gradients:
-    """The gradients after a hook, which gives new ones or None."""
+    """Returns the gradients after a hook, which returns new ones or None."""
     if changed is None:
         return before
     changed = changed if isinstance(changed, tuple) else (changed,)
@@ -128,7 +128,7 @@ def _checked(changed: Any, before: Gradients, whose: str, what: str) -> Gradient
 
 
 def _followed(values: Sequence) -> dict[int, torch.Tensor]:
-    """By place, the tensors that gradients reach."""
+    """Returns the tensors that get gradients, by index."""
     if not torch.is_grad_enabled() or _torch.in_function():
         return {}
     return {i: x for i, x in enumerate(values) if isinstance(x, torch.Tensor) and x.requires_grad}
@@ -137,7 +137,7 @@ def _followed(values: Sequence) -> dict[int, torch.Tensor]:
 def _packed(
     values: Sequence, followed: Iterable[int], gradients: Sequence[torch.Tensor | None]
 ) -> Gradients:
-    """One for each value: tensors that gradients do not reach have zeros, as in eager torch."""
+    """Returns a gradient for each value; zeros for tensors without one, as in eager torch."""
     by_place = dict(zip(followed, gradients, strict=True))
     return tuple(
         by_place[i] if i in by_place else _zeros(x) if isinstance(x, torch.Tensor) else None

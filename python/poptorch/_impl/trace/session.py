@@ -1,8 +1,8 @@
-"""Prepares torch and the user's model for a trace, and undoes it afterwards.
+"""Prepares torch and the user's model for a trace, and undoes the changes afterwards.
 
-The capture itself is native (poptorch_cpp/frontends/torch). What stands here needs Python: module
-paths, buffers that forward replaces, autograd.Function, switches of torch that lead to paths which
-cannot be traced.
+The capture itself is native (poptorch_cpp/frontends/torch). This module does the parts that need
+Python: module paths, buffers that forward replaces, autograd.Function, and replacements for code of
+torch that cannot be traced.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from poptorch._impl.trace.patches import (
 from poptorch_core import Error, _torch, errors
 from torch.utils import _python_dispatch as python_dispatch
 
-# What a trace changes of torch is there for all threads.
+# A trace changes torch for all threads, so only one runs at a time.
 _one_trace = threading.RLock()
 
 
@@ -47,7 +47,7 @@ def compile(
     broadcast_buffers: bool = False,
     input_names: Sequence[str] = (),
 ) -> _torch.Executable:
-    """Traces `call` on stand-ins of `inputs` and compiles it: see poptorch_core/_torch.pyi."""
+    """Traces `call` with symbolic `inputs` and compiles it: see poptorch_core/_torch.pyi."""
     with torch_errors.as_torch_has_them():
         return _torch.compile(
             _prepared(call, model, module_scopes, _is_training(lines)),
@@ -68,7 +68,7 @@ def profile(
     inputs: Sequence[torch.Tensor],
     lines: Sequence[Line],
 ) -> dict[str, Any]:
-    """What the parts of a model cost: see poptorch_core/_torch.pyi."""
+    """Returns the costs of a model's parts: see poptorch_core/_torch.pyi."""
     prepared = _prepared(call, model, True, _is_training(lines))
     return _torch.profile(prepared, list(inputs), named_tensors(model, {}), lines, OWN_FILES)
 
@@ -80,7 +80,7 @@ def explain(
     *,
     training: bool,
 ) -> dict[str, Any]:
-    """What a trace uses: see poptorch_core/_torch.pyi."""
+    """Returns the ops and sizes of a trace: see poptorch_core/_torch.pyi."""
     prepared = _prepared(call, model, True, training)
     with torch_errors.as_torch_has_them():
         return _torch.explain(prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES)
@@ -98,7 +98,7 @@ def trace(
     training: bool = False,
     locations: bool = False,
 ) -> str:
-    """The traced form as text, without compiling it."""
+    """Returns the text of the traced IR, without compiling it."""
     prepared = _prepared(call, model, True, training)
     return _torch.trace(
         prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES, locations
@@ -108,9 +108,9 @@ def trace(
 def named_tensors(
     model: torch.nn.Module | None, held_by: Mapping[int, torch.Tensor]
 ) -> list[tuple[str, torch.Tensor, bool, torch.Tensor | None]]:
-    """(path, tensor, is_buffer, holder) of all that is state; tied ones appear under each name.
+    """Returns (path, tensor, is_buffer, holder) of all state; tied tensors appear under each name.
 
-    held_by: by id of a tensor that stands for one replica's part, what holds all values.
+    held_by: the tensor with the values of all replica groups, by the id of one group's part.
     """
     if model is None:
         return []
@@ -149,7 +149,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
 
 @contextlib.contextmanager
 def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
-    """Ops carry the path of the module whose forward made them."""
+    """Adds the path of the module whose forward runs to the ops of the body."""
     paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
     hooks = torch.nn.modules.module
 
@@ -162,7 +162,7 @@ def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
             _torch.pop_scope()
 
     with contextlib.ExitStack() as stack:
-        # Not by handle, and twice: Ctrl-C may come before there is one, or during the first.
+        # Without handles, and twice: Ctrl-C may arrive before there is a handle, or in the first.
         for _ in range(2):
             stack.callback(_unregister, enter, leave)
         hooks.register_module_forward_pre_hook(enter)
@@ -171,7 +171,7 @@ def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _unregister(*functions: Callable) -> None:
-    """Takes functions out of torch's hooks of all modules."""
+    """Removes functions from torch's hooks of all modules."""
     module = torch.nn.modules.module
     for hooks in (module._global_forward_pre_hooks, module._global_forward_hooks):
         for key in [key for key, hook in hooks.items() if hook in functions]:
@@ -182,7 +182,7 @@ def _unregister(*functions: Callable) -> None:
 
 @contextlib.contextmanager
 def _traceable_torch(training: bool) -> Iterator[None]:
-    """Switches torch away from what cannot be traced, and shows tensors without values."""
+    """Replaces code of torch that cannot be traced, and the text of tensors without values."""
     plain_text = torch._tensor_str._str
 
     def text(tensor, *args, **kwargs):
@@ -198,9 +198,9 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(False)
         stack.callback(torch.distributions.Distribution.set_default_validate_args, validates)
         torch.distributions.Distribution.set_default_validate_args(False)
-        if "torch._dynamo" in sys.modules:  # parts that torch.compile made run as they were
+        if "torch._dynamo" in sys.modules:  # parts compiled by torch.compile run eagerly
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        # Libraries ask this before they read values of masks.
+        # Libraries check this flag before they read values of masks.
         stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
         stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
         for name in _HOST_CONSTRUCTORS:
@@ -220,7 +220,7 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         ):
             chosen = _here(getattr(holder, name), traced)
             stack.enter_context(mock.patch.object(holder, name, chosen))
-        # Recomputation is the compiler's affair; here a checkpoint is a plain call.
+        # The compiler handles recomputation; a checkpoint in a trace is a plain call.
         checkpoint = torch.utils.checkpoint
         stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
         name = "_checkpoint_without_reentrant_generator"
@@ -232,7 +232,7 @@ def _traceable_torch(training: bool) -> Iterator[None]:
 
 
 def _here(plain: Callable, traced: Callable) -> Callable:
-    """`traced` in the thread that traces, `plain` in those that do something else meanwhile."""
+    """Returns a function that calls `traced` in the tracing thread, and `plain` in others."""
 
     def chosen(*arguments, **keywords):
         return (traced if _torch.is_tracing() else plain)(*arguments, **keywords)
@@ -246,7 +246,7 @@ _HOST_CONSTRUCTORS = [
 
 
 class _HostConstructor(type):
-    """torch.LongTensor and its like: they make host tensors, in a trace too."""
+    """Replaces torch.LongTensor and similar classes, which create host tensors in a trace, too."""
 
     plain: type
 
@@ -258,7 +258,7 @@ class _HostConstructor(type):
 
 
 class _PlainCall:
-    """Stands for torch's reentrant checkpoint."""
+    """Replaces torch's reentrant checkpoint."""
 
     @staticmethod
     def apply(function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
@@ -266,7 +266,7 @@ class _PlainCall:
 
 
 def _around_plain_call(*_: Any, **__: Any) -> Iterator[None]:
-    """Stands for what torch's other checkpoint does before and after the call."""
+    """Replaces the code of torch's other checkpoint before and after the call."""
     yield
 
 
@@ -280,7 +280,7 @@ def _refuse_gradients(*_, **__):
 
 @contextlib.contextmanager
 def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
-    """Restores parameters and buffers that forward replaced, and raises the error for it."""
+    """Restores parameters and buffers that forward replaced, and raises an error for these."""
     members = [
         (kind, members, dict(members), _keeps_own_buffers(module))
         for module in model.modules()

@@ -1,4 +1,4 @@
-"""Errors of a trace that are torch's kind too, for programs which catch that."""
+"""Errors of a trace that also have torch's type, for programs that catch it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _DYNAMIC = "output shape is determined at runtime"
 
 
 class _PlainError(RuntimeError):
-    """Keeps what torch makes of its exception, a dataclass, away from ours."""
+    """Restores methods that torch's exception, which is a dataclass, replaces."""
 
     def __init__(self, *args: object) -> None:
         RuntimeError.__init__(self, *args)
@@ -22,14 +22,14 @@ class _PlainError(RuntimeError):
 
 
 class DynamicShapeError(Error, _PlainError, DynamicOutputShapeException):
-    """An operator whose result has as many elements as the values of its arguments say."""
+    """Raised for an operator whose output shape depends on the values of its arguments."""
 
     func = torch.ops.aten.nonzero.default
 
 
 @contextlib.contextmanager
 def as_torch_has_them() -> Iterator[None]:
-    """Errors of the core that torch has a kind for leave as both."""
+    """Converts errors in the body for which torch has a type into errors of both types."""
     try:
         yield
     except Error as error:

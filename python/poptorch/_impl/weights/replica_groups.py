@@ -1,7 +1,7 @@
 """replicaGrouping: weights that have a value for each group of replicas.
 
-On the host such a weight has a first dimension more, of as many as there are values; a trace sees
-one replica's part.
+On the host, such a weight has an additional first dimension, whose size is the number of values. A
+trace sees the part of one replica.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from poptorch_core import Error, _core
 
 
 class Request(NamedTuple):
-    """What replicaGrouping was called with."""
+    """The arguments of a call of replicaGrouping."""
 
     comm_group_type: CommGroupType
     shards: int
@@ -22,8 +22,7 @@ class Request(NamedTuple):
 
 
 class Groupings:
-    """The replica groupings of the parameters of a wrapper with so many replicas, of all
-    processes."""
+    """The replica groupings of a wrapper's parameters. replicas: their number in all processes."""
 
     def __init__(self, replicas: int) -> None:
         self.replicas = replicas
@@ -31,7 +30,7 @@ class Groupings:
         self.closed = False  # the model is compiled
 
     def request(self, tensor, comm_group_type, shards, variable_retrieval_mode) -> None:
-        """Notes the grouping of a parameter; the last one holds."""
+        """Sets the grouping of a parameter; the last call counts."""
         if self.closed:
             raise Error(
                 "[replicas] replicaGrouping was called after the model was compiled. Call it "
@@ -44,27 +43,27 @@ class Groupings:
             if not isinstance(value, kind):
                 raise ValueError(f"[replicas] expected a poptorch.{kind.__name__}, not {value!r}.")
         if not isinstance(shards, int):
-            raise ValueError(f"[replicas] a group has a whole number of replicas, not {shards!r}.")
-        # By its memory: a wrapper may hand out a view of the model's parameter.
+            raise ValueError(f"[replicas] expected a whole number of replicas, not {shards!r}.")
+        # The key is the memory, because a wrapper may return a view of the model's parameter.
         self._requests[tensor.data_ptr()] = Request(
             comm_group_type, shards, variable_retrieval_mode
         )
 
     def requests(self, model: Any) -> dict[str, Request]:
-        """By parameter: what was asked for, if anything was."""
-        if not self._requests:  # so for functions, which have no parameters
+        """Returns the requested groupings by parameter."""
+        if not self._requests:  # always empty for functions, which have no parameters
             return {}
         named = [(name, tensor.data_ptr()) for name, tensor in model.named_parameters()]
         return {name: self._requests[place] for name, place in named if place in self._requests}
 
     def request_all(self, model: torch.nn.Module, requests: dict[str, Request]) -> None:
-        """Asks for what requests gave of a copy of the model."""
+        """Sets the groupings that requests() of a copy of the model returned."""
         for name, request in requests.items():
             self.request(model.get_parameter(name), *request)
 
     def of(self, model: Any) -> dict[str, _core.ReplicaGroup]:
-        """By parameter: its group. Raises ValueError for groups that do not fit."""
-        asked = self.requests(model)  # of tied ones, the first is the slot's
+        """Returns the groups by parameter. Raises ValueError for groups that do not fit."""
+        asked = self.requests(model)  # the first of tied parameters names the slot
         if not asked:
             return {}
         tensors = dict(model.named_parameters())
@@ -75,9 +74,9 @@ class Groupings:
 
     @contextlib.contextmanager
     def stand_ins(self, model) -> Iterator[dict[int, torch.Tensor]]:
-        """Meanwhile grouped parameters are one replica's part; gives who holds their values.
+        """Replaces grouped parameters by the part of one replica in the body.
 
-        The keys are the ids of the parts.
+        Yields the original parameters by the ids of the parts.
         """
         groups = self.of(model)
         if not groups:
@@ -119,18 +118,26 @@ class Grouped:
         shards: int,
         variable_retrieval_mode: VariableRetrievalMode,
     ) -> None:
-        """Gives each group of `shards` replicas a value of its own. Call it before the first run.
+        """Gives each group of replicas a separate value. Call it before the first run.
 
-        The parameter's first dimension is the number of groups (of replicas, with AllReplicas).
-        Gradients are added up in each group; Mean divides by all replicas. Raises ValueError for
-        other types, poptorch.Error once the model is compiled.
+        Gradients are added up in each group; ReductionType.Mean divides by all replicas.
+
+        Args:
+            comm_group_type: The arrangement of groups.
+            shards: The number of replicas in a group.
+            variable_retrieval_mode: With AllReplicas, the parameter's first dimension is the number
+                of replicas, else the number of groups.
+
+        Raises:
+            ValueError: An argument is of a wrong type.
+            poptorch.Error: The model is compiled already.
         """
         groupings = type(self).__dict__["_poptorch_groupings"]
         groupings.request(self, comm_group_type, shards, variable_retrieval_mode)
 
 
 def grouped(parameter: torch.nn.Parameter, groupings: Groupings) -> torch.nn.Parameter:
-    """A parameter with the memory of `parameter` that has replicaGrouping."""
+    """Returns a parameter with the memory of `parameter` and the method replicaGrouping."""
     kind = type(
         "GroupedParameter", (Grouped, torch.nn.Parameter), {"_poptorch_groupings": groupings}
     )

@@ -16,26 +16,26 @@ logger = logger_of(__name__)
 def to_host(compiled: Compiled, weights: Weights, wrapper: Wrapper) -> None:
     """Copies the device's parameters and buffers into the model's tensors, in place.
 
-    Raises what the device does where a fault has lost them.
+    Raises the device's error if a fault has lost them.
     """
     device, version = compiled.device, weights.version
     logger.info("Writing weights from IPU to host.")
     with weights.fetched(), _bar("Weights to the host", compiled):
         compiled.executable.weights_to_host()
     if weights.newest is not wrapper:
-        # Inference takes what the host has got, whatever it had before.
+        # Inference devices fetch the host's new values in any case.
         if wrapper_state(wrapper).wrapped.training:
             weights.version += 1
             if device.weights_seen == version:
                 device.weights_seen = weights.version
-    elif weights.version == version:  # else another thread's step has made newer ones
+    elif weights.version == version:  # else another thread's step has produced newer weights
         weights.newest = None
 
 
 def to_device(compiled: Compiled, weights: Weights) -> None:
-    """Copies the model's tensors to the device. No other device has newer ones from here on.
+    """Copies the model's tensors to the device, which makes other devices' weights outdated.
 
-    Within catch_up() the others are as they are.
+    Within catch_up(), it leaves the state of other devices unchanged.
     """
     device, version = compiled.device, compiled.device.catches_up_with
     if version is None:
@@ -51,7 +51,7 @@ def to_device(compiled: Compiled, weights: Weights) -> None:
 
 
 def _bar(title: str, compiled: Compiled):
-    """Of the copy of all weights."""
+    """Returns the progress bar of a copy of all weights."""
 
     def size() -> int:
         return compiled.state_bytes({"parameter", "buffer"})
@@ -60,7 +60,7 @@ def _bar(title: str, compiled: Compiled):
 
 
 def catch_up(compiled: Compiled, weights: Weights, upload: Callable[[], None] | None) -> None:
-    """Brings the host's weights, once it has the newest, by what uploads them, if that is given."""
+    """Copies the newest weights to the host, then to the device; by `upload`, if given."""
     weights.sync_host()
     logger.debug("Implicit copyWeightsToDevice()")
     compiled.device.catches_up_with = weights.version
@@ -76,13 +76,13 @@ def catch_up(compiled: Compiled, weights: Weights, upload: Callable[[], None] | 
 def take_newest(
     compiled: Compiled, weights: Weights, upload: Callable[[], None] | None = None
 ) -> None:
-    """Brings weights that another device, or the host, has: see catch_up."""
+    """Copies weights to the device if another device or the host has newer ones: see catch_up()."""
     if compiled.device.weights_seen != weights.version:
         catch_up(compiled, weights, upload)
 
 
 def named_buffers_to_device(compiled: Compiled, wrapped: Wrapped) -> None:
-    """Raises poptorch.Error unless Options.updatableNamedBuffers names some."""
+    """Copies the buffers of Options.updatableNamedBuffers; raises poptorch.Error if it has none."""
     names = wrapped.options.updatable_named_buffers
     if not names:
         raise Error("[weights] no buffers to copy: name them with Options.updatableNamedBuffers().")

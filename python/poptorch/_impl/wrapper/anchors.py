@@ -1,4 +1,4 @@
-"""Tensors that a wrapper returns besides the model's results: their names, and their values."""
+"""Anchored tensors, which a wrapper returns besides the model's results: names and values."""
 
 import difflib
 
@@ -14,7 +14,7 @@ LOSS_SCALE = "finalLossScale"
 
 
 def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, int]]:
-    """(name, output mode, period) of every anchor, for the compiler."""
+    """Returns (name, output mode, period) of every anchor, for the compiler."""
     inputs = {name: f"input{i}" for i, name in enumerate(input_names)}
     inputs.setdefault("input", "input0")
     mode = options.output_mode, options.output_return_period
@@ -22,19 +22,19 @@ def requests(options: Options, input_names: list[str]) -> list[tuple[str, int, i
     for name, is_models, own_mode, period in options.anchored_tensors.values():
         chosen = mode if is_models else (own_mode, period)
         if not is_models and _is_never(options, own_mode, period):
-            chosen = OutputMode.Final, 1  # for its shape
+            chosen = OutputMode.Final, 1  # for the tensor's shape
         asked.append((inputs.get(name, name), *chosen))
     return asked
 
 
 def _is_never(options: Options, mode: int, period: int) -> bool:
-    """Whether a run has fewer micro-batches than EveryN takes one of."""
+    """Returns whether EveryN selects nothing because a run has fewer micro-batches than N."""
     micro_batches = core_table.execution_of(options).micro_batches
     return mode == OutputMode.EveryN and period > micro_batches
 
 
 def check(compiled: Compiled) -> None:
-    """Raises poptorch.Error for an anchor that names nothing."""
+    """Raises poptorch.Error for an anchor whose name matches no tensor."""
     found = {index for index, _ in compiled.executable.anchored()}
     for index, (name, *_) in enumerate(compiled.options.anchored_tensors.values()):
         if index not in found and not _states_asked(compiled, name):
@@ -47,7 +47,7 @@ def check(compiled: Compiled) -> None:
 
 
 def names(compiled: Compiled) -> list[str]:
-    """All that could be asked for."""
+    """Returns the names of all tensors that can be anchored."""
     values = compiled.executable.anchor_names()
     return [*dict.fromkeys([*_state_names(compiled), *values])]
 
@@ -66,7 +66,7 @@ def _state_names(compiled: Compiled) -> list[str]:
 
 
 def _states_asked(compiled: Compiled, pattern: str) -> list[str]:
-    """The names of state, and of numbers of the optimiser, that an anchor means."""
+    """Returns the names of the states and optimiser values that match an anchor's name."""
     if compiled.spec is not None and _rate(compiled, pattern) is not None:
         return [pattern]
     return device_state.matching(pattern, _state_names(compiled))
@@ -77,7 +77,7 @@ def _rate(compiled: Compiled, name: str) -> torch.Tensor | None:
 
 
 def loss_scale(compiled: Compiled) -> torch.Tensor:
-    """What losses are scaled with now."""
+    """Returns the current loss scale."""
     scale = torch.tensor(compiled.trained_spec["loss_scaling"])
     if compiled.trained_spec["automatic_loss_scaling"]:
         scale = scale * compiled.executable.read_state("optimiser.loss_scale_factor").float()
@@ -85,9 +85,9 @@ def loss_scale(compiled: Compiled) -> torch.Tensor:
 
 
 def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch.Tensor]:
-    """Of the last run; a dict by name where the anchor's name matches several.
+    """Returns the last run's value; a dict by name if the anchor's name matches several tensors.
 
-    EveryN of more micro-batches than a run has gives none: the first dimension is 0.
+    If EveryN selects nothing, the first dimension is 0.
     """
     executable, device = compiled.executable, compiled.device
     anchors = compiled.options.anchored_tensors
@@ -113,7 +113,7 @@ def value(compiled: Compiled, short_name: str) -> torch.Tensor | dict[str, torch
 
 
 def take(compiled: Compiled, results: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Keeps a run's anchored tensors; gives the model's own results."""
+    """Stores a run's anchored tensors; returns the model's results."""
     kept = len(results) - len(compiled.executable.anchored())
     compiled.device.anchored = results[kept:]
     return results[:kept]

@@ -1,8 +1,8 @@
-"""How a call's batch is made of micro-batches: device iterations, accumulation, replicas.
+"""The division of a call's batch into micro-batches: device iterations, accumulation, replicas.
 
-With D device iterations, A accumulation steps, R replicas and input groups of g replicas, the first
-dimension of an input is b * D * A * (R / g), where b is what the model sees. The compiler's
-Execution says what the factor is.
+The first dimension of an input is b * D * A * (R / g): b is the batch size that the model sees, D
+the number of device iterations, A of accumulation steps, R of replicas, and g the size of input
+groups. The compiler's Execution computes the factor.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from poptorch_core._core import Execution
 
 @dataclass(frozen=True)
 class Batching:
-    """The factors of one wrapper."""
+    """The batching factors of one wrapper."""
 
     execution: Execution
 
@@ -31,13 +31,13 @@ class Batching:
             raise AssertionError(defect)
 
     def micro_batch(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What the model sees of an input, in shape and dtype."""
+        """Returns a tensor with the shape and dtype of the input that the model sees."""
         factor = self.execution.input_factor
         return tensor if factor == 1 else tensor[: tensor.shape[0] // factor]
 
 
 def resolve_output_mode(options: Options, training: bool) -> None:
-    """Default becomes Final in training and All in inference, of the model and of its anchors."""
+    """Replaces the default output mode, also in anchors: by Final in training, All in inference."""
     if options.defaultOutputMode():
         options.output_mode = int(OutputMode.Final if training else OutputMode.All)
     options.anchored_tensors = {

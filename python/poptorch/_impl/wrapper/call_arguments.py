@@ -34,7 +34,8 @@ _warned_of_types: set[torch.dtype] = set()  # once a process
 class Arguments:
     """Bound arguments: `positional` and `keyword` nodes, and the tensors of both in order.
 
-    The call gave `by_position` of the positional ones so, and left those out that are `left_out`.
+    by_position: the number of arguments that the call passed by position.
+    left_out: the names of arguments that the call left out.
     """
 
     positional: tuple[Node, ...]
@@ -47,12 +48,12 @@ class Arguments:
         return [*self.positional, *self.keyword.values()]
 
     def rebuild(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
-        """(args, kwargs) for the model with `tensors` in place of the call's own."""
+        """Returns (args, kwargs) for the model, with `tensors` in place of the call's tensors."""
         positional = [unflatten(node, tensors) for node in self.positional]
         return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
 
     def as_called(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
-        """(args, kwargs) as the call has them, which hooks and decorators of forward tell apart."""
+        """Returns (args, kwargs) as the call passed them, for hooks and decorators of forward."""
         positional, keyword = self.rebuild(tensors)
         behind = zip(self.positional, positional, strict=True)
         by_name = {node.name: value for node, value in [*behind][self.by_position :]}
@@ -60,16 +61,18 @@ class Arguments:
         return positional[: self.by_position], given
 
     def all_nodes(self) -> Iterator[Node]:
-        """Every node of every level, tensors in the order of `tensors`."""
+        """Yields every node of every level, tensors in the order of `tensors`."""
         return walk(self.nodes())
 
     def tensor_nodes(self) -> list[Node]:
-        """The node of every tensor, in the order of `tensors`."""
+        """Returns the node of every tensor, in the order of `tensors`."""
         return [node for node in self.all_nodes() if node.kind == "tensor"]
 
     def plain(self, positional: bool) -> list[tuple[torch.Size, torch.dtype]] | None:
-        """Shape and type of each positional argument, the tensors in front of what has a default;
-        None when there are others, and unless all were given by position."""
+        """Returns shape and dtype of each tensor if all arguments are plain tensors.
+
+        Returns None unless all were passed by position and only defaults follow the tensors.
+        """
         if not positional:
             return None
         nodes = self.nodes()
@@ -79,9 +82,9 @@ class Arguments:
         return [(n.shape, n.dtype) for n in leading if n.shape is not None and n.dtype is not None]
 
     def fitted(self, other: "Arguments") -> list[torch.Tensor]:
-        """The tensors of `other`, in the order of what was compiled for these arguments.
+        """Returns the tensors of `other` in the order that these arguments were compiled for.
 
-        Raises poptorch.Error unless `other` may run that.
+        Raises poptorch.Error unless `other` matches these arguments.
         """
         if len(self.positional) != len(other.positional):
             raise Error(
@@ -101,7 +104,7 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def _check_kind(node: Node) -> None:
-    """Raises poptorch.Error for arrays that look like tensors, but would be compiled in."""
+    """Raises poptorch.Error for arrays that look like tensors, but would become constants."""
     if node.kind == "constant" and hasattr(node.type, "__array_interface__"):
         raise Error(
             f"[call] {node.name} is a {node.type.__module__}.{node.type.__name__}, not a tensor. "
@@ -115,7 +118,7 @@ UNINITIALISED = (
 
 
 def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
-    """Raises poptorch.Error unless the tensor has values that the device can be sent."""
+    """Raises poptorch.Error unless the tensor's values can be sent to the device."""
     if isinstance(tensor, UninitializedTensorMixin):
         raise Error(f"[{where}] {name} {UNINITIALISED}.")
     problem, cure = _torch.why_not_plain(tensor)
@@ -127,14 +130,14 @@ def check_host(name: str, tensor: torch.Tensor, where: str = "call") -> None:
         )
 
 
-# A sparse buffer is no state of the device: its values are constants of the program.
+# A sparse buffer is not state of the device: its values are constants of the program.
 _OF_CONSTANTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc)
 
 
 def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
-    """Raises poptorch.Error unless all parameters and buffers can be a device's.
+    """Raises poptorch.Error unless all parameters and buffers can be on a device.
 
-    with_values: else those of device "meta", which have none, will do.
+    with_values: if False, tensors of device "meta" are accepted, too.
     """
     for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
         for name, tensor in members():
@@ -153,13 +156,15 @@ def check_initialised(model: torch.nn.Module) -> None:
 
 
 class Signature:
-    """The parameters of a model's forward. Defaults are filled in, so that leaving one out and
-    passing its value are the same call."""
+    """The parameters of a model's forward.
+
+    Fills in defaults: a call that passes a default equals one that leaves it out.
+    """
 
     def __init__(self, forward) -> None:
         try:
             parameters = list(inspect.signature(forward).parameters.values())
-        except (TypeError, ValueError):  # built-in functions have none: anything goes
+        except (TypeError, ValueError):  # built-in functions have none: accept all arguments
             parameters = [
                 inspect.Parameter("args", VAR_POSITIONAL),
                 inspect.Parameter("kwargs", VAR_KEYWORD),
@@ -172,7 +177,10 @@ class Signature:
         self.warned: set = set()
 
     def bind(self, args: tuple, kwargs: dict) -> Arguments:
-        """Raises AssertionError for too many or unknown arguments, poptorch.Error for missing."""
+        """Binds the arguments of a call.
+
+        Raises AssertionError for too many or unknown arguments, poptorch.Error for missing ones.
+        """
         names = [p.name for p in self.positional]
         if len(args) > len(names) and self.extra_positional is None:
             raise AssertionError(
@@ -188,7 +196,7 @@ class Signature:
         leaves: list[torch.Tensor] = []
         values = list(args[: len(names)])
         by_keyword: dict = {}
-        # Past the first one that is left out, parameters can only go by keyword.
+        # After the first one that is left out, parameters can only be passed by keyword.
         for parameter in self.positional[len(values) :]:
             if parameter.name in remaining and parameter.kind != parameter.POSITIONAL_ONLY:
                 value = remaining.pop(parameter.name)
@@ -214,13 +222,13 @@ class Signature:
             for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
         )
         keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
-        # A default's tensors become inputs, so it has to be passed.
+        # A default that contains tensors must be passed, because these become inputs.
         absent = frozenset(name for name, value in left_out.items() if not tensors_of(value))
         bound = Arguments(positional, keyword, leaves, len(args), absent)
         for node in bound.all_nodes():
             _check_kind(node)
         for node, tensor in zip(bound.tensor_nodes(), leaves, strict=True):
-            if tensor.device.type != "meta":  # which will do where nothing runs
+            if tensor.device.type != "meta":  # enough for a compilation without a run
                 check_host(node.name, tensor)
         bound.tensors = self._on_device(leaves)
         return bound
@@ -234,7 +242,7 @@ class Signature:
         return parameter.default
 
     def _on_device(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Plain contiguous tensors; says once what was changed."""
+        """Converts to plain contiguous tensors; logs each kind of change once."""
         return [self._prepare(tensor) for tensor in tensors]
 
     def _prepare(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -263,7 +271,7 @@ class Signature:
 
 
 def warn_about_dicts(arguments: Arguments) -> None:
-    """Says that dicts are taken apart by key."""
+    """Warns that the keys of dict arguments are compiled in."""
     if any(node.kind == "dict" for node in arguments.nodes()):
         logger.warning(
             "Dicts as inputs only have partial support, as their keys and the order of these are "

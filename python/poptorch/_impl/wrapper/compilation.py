@@ -1,4 +1,4 @@
-"""How a wrapped model is compiled, and with what."""
+"""Compilation of a wrapped model: checks, the description for the compiler, and the trace."""
 
 from typing import Any
 
@@ -65,9 +65,9 @@ def compiled_for(
     *,
     positional: bool,
 ) -> Compiled:
-    """Traces and compiles the model for calls like the one that had these arguments.
+    """Traces and compiles the model for calls with arguments like these.
 
-    positional: whether that call had no others. The host must have the newest weights.
+    positional: all arguments were positional. The host must have the newest weights.
     """
     options, spec, watch = optimiser_of(wrapped, optimizer)
     compile_log.tell_options(options)
@@ -100,8 +100,10 @@ def compiled_for(
 def optimiser_of(
     wrapped: Wrapped, optimizer: torch.optim.Optimizer | None
 ) -> tuple[Options, dict | None, OptimiserWatch | None]:
-    """The options with what the optimiser needs, its description and its watch; of inference the
-    options alone."""
+    """Returns the options with those that the optimiser needs, its description and its watch.
+
+    Description and watch are None without an optimiser.
+    """
     options = wrapped.options
     if optimizer is None:
         return options, None, None
@@ -154,16 +156,19 @@ def _executable(
 
 
 def host_options(wrapped: Wrapped, options: Options) -> dict[str, Any]:
-    """What the compiler is told beside how the model is executed."""
+    """Returns the compiler's options that do not describe the execution of the model."""
     said = core_table.said_by(options, "host")
-    if not ipu_pool.is_online(options):  # no device is reserved, so none is too small
+    if not ipu_pool.is_online(options):  # no device is reserved, so any number of IPUs fits
         said.update(round_ipu_count=True, offline=True)
     said["late_memory_check"] = written_reports.is_asked(options)
     return {**said, **processes.share_of(options, training=wrapped.training)}
 
 
 def execution_line(wrapped: Wrapped, options: Options | None = None) -> core_table.Line:
-    """How the model is executed, by its options, or by those with what its optimiser needs."""
+    """Returns the line that describes the execution of the model.
+
+    options: the wrapper's options by default, or those with additions for the optimiser.
+    """
     options = wrapped.options if options is None else options
     said = core_table.said_by(options, "execution")
     device = device_binding.profile_of(options)

@@ -19,18 +19,38 @@ def _register(hooks: OrderedDict, name: str, hook: Callable) -> RemovableHandle:
 
 
 def registerPreCompileHook(hook: Callable[[], None]) -> RemovableHandle:
-    """Calls `hook()` before each compilation, until the handle's remove()."""
+    """Calls a function before each compilation.
+
+    Args:
+        hook: A function without arguments.
+
+    Returns:
+        A handle; its remove() unregisters the function.
+
+    Raises:
+        RuntimeError: `hook` is not callable.
+    """
     return _register(_before, "registerPreCompileHook", hook)
 
 
 def registerPostCompileHook(hook: Callable[[], None]) -> RemovableHandle:
-    """Calls `hook()` after each compilation, also a failed one, until the handle's remove()."""
+    """Calls a function after each compilation, also after a failed one.
+
+    Args:
+        hook: A function without arguments.
+
+    Returns:
+        A handle; its remove() unregisters the function.
+
+    Raises:
+        RuntimeError: `hook` is not callable.
+    """
     return _register(_after, "registerPostCompileHook", hook)
 
 
 @contextmanager
 def around_compilation():
-    """Runs the hooks around the body."""
+    """Runs the registered functions before and after the body."""
     for hook in list(_before.values()):
         hook()
     try:

@@ -1,4 +1,4 @@
-"""What a compilation was given and what it made: in the log, and the file of Options.logDir."""
+"""Records of a compilation's options and results: in the log, and in the file of Options.logDir."""
 
 import enum
 import logging
@@ -18,13 +18,13 @@ logger = logger_of(__name__)
 
 
 def check(options) -> None:
-    """Raises poptorch.Error where nothing can be written into Options.logDir."""
+    """Raises poptorch.Error if Options.logDir is not writable."""
     if options.log_dir != ".":
         check_writable(Path(options.log_dir), "logDir")
 
 
 def tell_options(options) -> None:
-    """Logs the values that a compilation goes by."""
+    """Logs the options of a compilation."""
     if not logger.isEnabledFor(logging.DEBUG):
         return
     for key, value in options.toDict().items():
@@ -39,7 +39,7 @@ def tell_options(options) -> None:
 
 
 def warn_of_several(options) -> None:
-    """Tells that each of several processes compiles, where nothing keeps what one has made."""
+    """Warns if each of several processes compiles because there is no executable cache."""
     if options.Distributed.numProcesses > 1 and not options.cache_path:
         logger.warning(
             "Use poptorch.Options.enableExecutableCaching() to avoid compiling the model once per "
@@ -48,7 +48,7 @@ def warn_of_several(options) -> None:
 
 
 def _shown(value: Any) -> str:
-    """Truth values in small letters, enumerators by their numbers, numbers as C++ prints them."""
+    """Formats booleans in small letters, enumerators as numbers, and floats as C++ does."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, enum.Enum):
@@ -60,9 +60,9 @@ _RECOMPUTATION_OF_PIPELINES = 3  # of popart.RecomputationType
 
 
 def tell_choices(options, executable, *, training: bool) -> None:
-    """Logs what follows from the options and from where the model's blocks are.
+    """Logs the settings that follow from the options and from the placement of blocks.
 
-    Phases are those that the strategy names: backward passes have further ones.
+    Counts the phases of the strategy only: backward passes have further ones.
     """
     if not logger.isEnabledFor(logging.DEBUG):
         return
@@ -80,20 +80,20 @@ def tell_choices(options, executable, *, training: bool) -> None:
 
 
 def own_folder(folder: Path, options) -> Path:
-    """Where in a folder that all processes name this one writes: they have files of equal names."""
+    """Returns this process's folder in one that all share, because their files have equal names."""
     process = options.Distributed.processId
     return folder / f"instance_{process}" if process else folder
 
 
 def name_of(options, *, training: bool) -> str:
-    """What files of a model are called."""
+    """Returns the name of a model's files."""
     return value_of(options, "model_name") or ("training" if training else "inference")
 
 
 def write(compiled: Compiled, model: str) -> None:
     """Writes `<logDir>/<model name>.log`, unless the folder is the default one.
 
-    model: what messages call it.
+    model: its name in messages.
     """
     options = compiled.options
     if options.log_dir == ".":

@@ -1,4 +1,4 @@
-"""What a compilation made, which comes and goes as a whole."""
+"""The result of a compilation: the executable with its arguments, outputs and device state."""
 
 import math
 import re
@@ -17,15 +17,17 @@ from poptorch_core import Error
 
 @dataclass(slots=True)
 class DeviceState:
-    """What a compiled model has on its device, and what its runs have left.
+    """The state of a compiled model on its device.
 
-    expected: shape and type of the inputs of calls that need no preparation; None while detached.
+    expected: shape and dtype of inputs that need no preparation; None while detached.
     weights_seen: the version of the weights (see Weights) that the device has.
-    catches_up_with: while it is brought to a version of the weights, that version.
-    has_weights: it got, with its executable, the weights that the host got with its model.
-    begun, runs: how many have begun, in training, and how many have ended well.
-    told_of_failure: that a fault has struck since it was attached: see failures.is_lost.
-    anchored: the last run's anchored tensors. loss_scale: what that run began with.
+    catches_up_with: the version that an upload in progress brings the device to; else None.
+    has_weights: the file of the executable contained the same weights as the host's model.
+    begun: the number of training runs that have started.
+    runs: the number of runs that have succeeded.
+    told_of_failure: a device fault since the last attach() was reported: see faults.is_lost.
+    anchored: the last run's anchored tensors.
+    loss_scale: the loss scale at the start of the last run.
     """
 
     attached: bool = False
@@ -43,15 +45,15 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Compiled:
-    """All that a compilation made.
+    """The result of a compilation.
 
-    name: the wrapper's, for messages.
-    arguments: those that it was made for; other calls must be like them.
-    rebuild: puts the structure of what the model returned, `outputs`, around a run's results.
-    plain_inputs: shape and type of each argument where all were positional tensors.
-    synthetic_inputs: what runs instead of a call's inputs, or None.
-    optimiser: what the device was told of it; None in inference.
-    options: the wrapper's, with what the optimiser needs.
+    name: the wrapper's name, for messages.
+    arguments: the arguments of the compilation; later calls must match them.
+    rebuild: rebuilds the model's return value, whose structure is `outputs`, from a run's results.
+    plain_inputs: shape and dtype of each argument if all were positional tensors, else None.
+    synthetic_inputs: tensors that runs use instead of a call's inputs, or None.
+    optimiser: the optimiser's values that the device has; None in inference.
+    options: the wrapper's options, with those that the optimiser needs.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Compiled:
     device: DeviceState = field(default_factory=DeviceState)
 
     def state_bytes(self, kinds: set[str]) -> int:
-        """The size of all slots of the device of these kinds."""
+        """Returns the bytes of all state of these kinds on the device."""
         slots = self.executable.states()
         return sum(
             math.prod(shape) * _bits(dtype) // 8 for _, kind, dtype, shape in slots if kind in kinds
@@ -75,24 +77,24 @@ class Compiled:
 
     @property
     def spec(self) -> dict | None:
-        """The optimiser as the device has it: see optimisers.describe."""
+        """The description of the optimiser that the device has; None in inference."""
         return None if self.optimiser is None else self.optimiser.spec
 
     @property
     def trained_spec(self) -> dict:
-        """The spec of a model for training."""
+        """The same description, for a model that is known to be for training."""
         assert self.optimiser is not None
         return self.optimiser.spec
 
 
 def _bits(dtype: str) -> int:
-    """Of "f32", "f8_e5m2" or "bool"."""
+    """Returns the bits of an element of a dtype such as "f32", "f8_e5m2" or "bool"."""
     found = re.match(r"[a-z]+(\d+)", dtype)
     return int(found[1]) if found else 8
 
 
 def existing(compiled: Compiled | None) -> Compiled:
-    """Raises poptorch.Error unless there is one."""
+    """Returns the compiled model; raises poptorch.Error if it is None."""
     if compiled is None:
         raise Error(
             "Model has not been compiled or has been destroyed. Call the wrapper, or its "

@@ -1,4 +1,4 @@
-"""When a compiled model has a device, and which."""
+"""Attachment of compiled models to devices."""
 
 from collections.abc import Callable
 
@@ -20,13 +20,13 @@ logger = logger_of(__name__)
 
 
 def pool_of(options: Options) -> ipu_pool.Pool:
-    """Where devices come from."""
+    """Returns the pool that devices come from."""
     given = options.Emulator.device_pool
     return ipu_pool.Pool(*given) if given else ipu_pool.Pool.of_environment()
 
 
 def profile_of(options: Options) -> str:
-    """What is compiled for: a name of poptorch_cpp/target."""
+    """Returns the device profile to compile for: a name of poptorch_cpp/target."""
     if offline := value_of(options, "ipu_version"):
         return ipu_pool.VERSIONS[offline]
     if value_of(options, "use_model"):
@@ -36,7 +36,7 @@ def profile_of(options: Options) -> str:
 
 
 def check_online(options: Options) -> None:
-    """Raises AssertionError where nothing may run."""
+    """Raises AssertionError if the target is offline, so that nothing may run."""
     if options.connection_type == ConnectionType.Never:
         raise AssertionError(
             "Trying to run a model on an offline device (ConnectionType.Never). Use another "
@@ -50,7 +50,7 @@ def check_online(options: Options) -> None:
 
 
 def check_target(options: Options) -> None:
-    """Raises poptorch.Error for an offline target that cannot be compiled for."""
+    """Raises poptorch.Error for an offline target that the compiler does not support."""
     if ipu_pool.is_online(options):
         return
     if value_of(options, "use_model"):
@@ -65,7 +65,7 @@ def check_target(options: Options) -> None:
 
 
 def warn_of_rounding(options: Options, executable: Executable) -> None:
-    """Tells of IPUs that are reserved only because devices are of a power of two of them."""
+    """Warns about unused IPUs that are reserved because devices have a power of two of IPUs."""
     if not ipu_pool.is_online(options):
         return
     ipus = executable.ipus() * options.replication_factor
@@ -86,10 +86,10 @@ def attach(
     has_weights: bool,
     upload: Callable[[], None] | None = None,
 ) -> None:
-    """Takes a device, which gets the host's weights by `upload`, unless it has them.
+    """Acquires a device and copies the host's weights there by `upload`, unless it has them.
 
-    optimizer: whose state goes there where a fault has lost it.
-    Raises poptorch.Error when attached, or where no device can be had: see device_pool.acquire.
+    optimizer: its state is uploaded again if a fault has lost it.
+    Raises poptorch.Error if attached already, or if no device is free: see ipu_pool.acquire.
     """
     device, options = compiled.device, compiled.options
     if device.attached:
@@ -125,18 +125,18 @@ def attach(
 
 
 def is_always_attached(options: Options) -> bool:
-    """Whether a compiled model takes its device at once."""
+    """Returns whether a compiled model acquires its device at once."""
     return options.connection_type == ConnectionType.Always and ipu_pool.is_online(options)
 
 
 def check_attached(compiled: Compiled) -> None:
-    """Raises poptorch.Error where there is no device to give back."""
+    """Raises poptorch.Error if no device is attached."""
     if not compiled.device.attached:
         raise Error("Device is not attached. Call attachToDevice() first.")
 
 
 def release(compiled: Compiled) -> None:
-    """Gives the device back."""
+    """Releases the device."""
     device = compiled.device
     device.expected = None
     device.attached = False
@@ -146,7 +146,7 @@ def release(compiled: Compiled) -> None:
 
 
 def synthetic_inputs(options: Options, tensors: list[torch.Tensor]) -> list[torch.Tensor] | None:
-    """Inputs like `tensors` that runs take instead, where the options ask for them."""
+    """Returns synthetic tensors of the same shapes, or None unless the options request them."""
     if not options.synthetic_data:
         return None
     generator = torch.Generator().manual_seed(value_of(options, "random_seed") or 0)

@@ -1,7 +1,7 @@
-"""What depends on the model, as the compiler takes it: lines of the description of an execution.
+"""Lines of the compiler's description of an execution that depend on the model.
 
-A line is (keyword, name, options by name): see poptorch_core._core.option_table(). The lines of
-poptorch.Options are of core_options.py.
+A line is (keyword, name, options by name): see poptorch_core._core.option_table(). core_table.py
+makes the lines that depend on poptorch.Options.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def group_lines(groups: Mapping[str, _core.ReplicaGroup]) -> list[Line]:
 
 
 def optimiser_lines(spec: dict | None) -> list[Line]:
-    """Of what optimisers.describe() gives."""
+    """Returns the lines of an optimiser's description."""
     if spec is None:
         return []
     plain = {name: value for name, value in spec.items() if name not in ("kind", "groups")}

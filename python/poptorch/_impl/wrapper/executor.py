@@ -1,4 +1,4 @@
-"""PoplarExecutor: a user's model, compiled at its first call and run on the device ever after."""
+"""PoplarExecutor: a user's model, which its first call compiles and all calls run on the device."""
 
 from os import PathLike
 
@@ -29,11 +29,10 @@ logger = logger_of(__name__)
 
 
 class PoplarExecutor(Inspected):
-    """Made by poptorch.trainingModel and poptorch.inferenceModel.
+    """Runs a model on the device; trainingModel() and inferenceModel() return one.
 
-    The call takes the model's arguments, with the batching factors of the options in the first
-    dimension, and gives the model's results. What this class lacks is looked up in the model.
-    Several threads may use a wrapper: their calls take turns.
+    A call takes the model's arguments and returns its results. Attributes that this class does not
+    define are looked up in the model. Several threads may use a wrapper: one call runs at a time.
     """
 
     def __init__(
@@ -45,10 +44,11 @@ class PoplarExecutor(Inspected):
         optimizer: torch.optim.Optimizer | None = None,
         user_model: torch.nn.Module | None = None,
     ) -> None:
-        """The functions that wrap models call this; programs do in classes of their own.
+        """Wraps a model. Programs call this only from subclasses; see trainingModel().
 
-        poptorch_version: any, as all are taken alike. user_model: whose weights they are,
-        where `model` is a copy that shares them.
+        Args:
+            poptorch_version: Ignored; accepted for compatibility with PopTorch.
+            user_model: The model that owns the weights, if `model` is a copy that shares them.
         """
         if isinstance(model, PoplarExecutor):
             model = model.model
@@ -64,7 +64,19 @@ class PoplarExecutor(Inspected):
             model_classes.wrap(made.user_module, self)
 
     def __call__(self, *args, **kwargs):
-        """One step: the model's results, of the micro-batches that the output mode asks for."""
+        """Runs one step on the device; compiles the model first if necessary.
+
+        Args:
+            *args, **kwargs: The model's arguments. A tensor's first dimension is the micro-batch
+                size times device iterations, gradient accumulation and replicas.
+
+        Returns:
+            The model's results, for the micro-batches that the output mode selects.
+
+        Raises:
+            AssertionError: The arguments do not fit the model, or no device may be used.
+            poptorch.Error: Arguments differ from the compiled ones, or the run failed.
+        """
         state = self._state
         compiled, tensors = state.compiled, args
         if compiled is None or not _are_expected(compiled.device.expected, args, kwargs):
@@ -82,7 +94,7 @@ class PoplarExecutor(Inspected):
                 state.watch.look_at_flags(state.wrapped.trained_model)
             if state.looks_at_runs:
                 device.loss_scale = anchors.loss_scale(compiled)
-            # Before the run: the device has the newest weights also when that is cut short.
+            # Set before the run: the device has the newest weights even if the run is interrupted.
             device.weights_seen = shared.changed_on(self)
             device.begun += 1
         try:
@@ -102,8 +114,7 @@ class PoplarExecutor(Inspected):
 
     @one_thread
     def _prepare(self, args: tuple, kwargs: dict) -> tuple[Compiled, list[torch.Tensor]]:
-        """Binds and checks a call's arguments; compiles when needed; gives what is to run, and the
-        tensors."""
+        """Checks a call's arguments; compiles if necessary. Returns the program and its inputs."""
         device_binding.check_online(self._state.wrapped.options)
         compiled = self._state.compiled
         with TellingCall():
@@ -120,7 +131,7 @@ class PoplarExecutor(Inspected):
 
     @one_thread
     def compile(self, *args, **kwargs) -> None:
-        """Traces and compiles for arguments like these, without running."""
+        """Traces and compiles the model for arguments of these shapes and dtypes, without a run."""
         if self._state.compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
@@ -134,24 +145,27 @@ class PoplarExecutor(Inspected):
         return compiled
 
     def _give_random_state(self, compiled: Compiled) -> None:
-        """What was set before there was something compiled."""
+        """Sends the random state that was set before the compilation to the executable."""
         if self._state.random_state is not None:
             program_report.set_random_state(compiled, self._state.random_state)
             self._state.random_state = None
 
     def destroy(self) -> None:
-        """Fetches weights and optimiser state, frees the device and unwraps the model.
+        """Copies weights and optimiser state to the host, frees the device and unwraps the model.
 
-        Raises poptorch.Error while another thread runs or compiles the model.
+        Raises:
+            poptorch.Error: Another thread runs or compiles the model.
         """
         with at_once(self, "destroy"):
             lifecycle.end(self)
 
     @one_thread
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Takes the values of `optimizer`, from the next step on.
+        """Uses the values of `optimizer` from the next step on.
 
-        Raises poptorch.Error where a constant attribute or the optimiser's structure changed.
+        Raises:
+            poptorch.Error: A constant attribute or the optimiser's structure changed, or the
+                wrapper is an inferenceModel.
         """
         if not self._state.wrapped.training:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
@@ -174,24 +188,24 @@ class PoplarExecutor(Inspected):
 
     @property
     def per_replica_params(self) -> dict[str, Request]:
-        """(CommGroupType, shards, VariableRetrievalMode) of parameters with a replicaGrouping."""
+        """Maps parameters with a replicaGrouping to (CommGroupType, shards, retrieval mode)."""
         return self._state.wrapped.groupings.requests(self._state.wrapped.model)
 
     def isCompiled(self) -> bool:
-        """Whether there is an executable."""
+        """Returns whether the model is compiled."""
         return self._state.compiled is not None
 
     def isAttachedToDevice(self) -> bool:
-        """Whether the executable is on a device."""
+        """Returns whether the executable is loaded onto a device."""
         compiled = self._state.compiled
         return compiled is not None and compiled.device.attached
 
     @one_thread
     def attachToDevice(self) -> None:
-        """Takes a device again, with the weights as the host has them.
+        """Acquires a device again and copies the host's weights to it.
 
-        Raises poptorch.Error when not compiled, attached, or where no device can be had: see
-        device_pool.acquire. The IPU Model takes none.
+        Raises:
+            poptorch.Error: The model is not compiled, is attached already, or no device is free.
         """
         device_binding.check_online(self._state.wrapped.options)
         compiled = existing(self._state.compiled)
@@ -208,7 +222,7 @@ class PoplarExecutor(Inspected):
 
     @one_thread
     def detachFromDevice(self) -> None:
-        """Gives the device back; weights and optimiser state come to the host before."""
+        """Copies weights and optimiser state to the host, then releases the device."""
         compiled = existing(self._state.compiled)
         device_binding.check_attached(compiled)
         self._state.weights.root().sync_host()
@@ -219,20 +233,20 @@ class PoplarExecutor(Inspected):
     def copyWeightsToHost(self) -> None:
         """Copies this device's parameters and buffers into the model's tensors.
 
-        What reads stale weights calls it, too.
+        Reading a stale weight on the host calls this, too.
         """
         transfer.to_host(existing(self._state.compiled), self._state.weights.root(), self)
 
     def copyWeightsToHostIfNeeded(self) -> bool:
-        """Fetches the newest weights from whichever device has them; whether there were any."""
+        """Copies weights to the host if a device has newer ones; returns whether it did."""
         return self._state.weights.root().sync_host()
 
     @one_thread
     def copyWeightsToDevice(self) -> None:
-        """Copies the model's tensors to this device; other wrappers of the model follow.
+        """Copies the model's tensors to this device; other wrappers of the model copy them later.
 
-        What training changed on a device and nobody has fetched is lost: the host's values count.
-        Calls that need the host's weights make it, too.
+        The host's values overwrite any training results on devices that were not fetched. Calls
+        that need the host's weights on the device call this, too.
         """
         compiled = existing(self._state.compiled)
         if self._state.wrapped.training:
@@ -241,15 +255,15 @@ class PoplarExecutor(Inspected):
 
     @one_thread
     def copyNamedBuffersToDevice(self) -> None:
-        """Copies the buffers of Options.updatableNamedBuffers to this device."""
+        """Copies the buffers that Options.updatableNamedBuffers names to this device."""
         transfer.named_buffers_to_device(existing(self._state.compiled), self._state.wrapped)
 
     @one_thread
     def load_state_dict(self, state_dict, strict: bool = True):
-        """Loads into the model and, when compiled, onto the device; torch's report of keys."""
+        """Loads into the model and, if compiled, onto the device; returns torch's key report."""
         report = self.model.load_state_dict(state_dict, strict)
         compiled = self._state.compiled
-        # A device that has failed gets them when it is attached again.
+        # A failed device gets the weights when it is attached again.
         if compiled is not None and not compiled.executable.has_failed():
             logger.debug("load_state_dict: implicit copyWeightsToDevice()")
             self.copyWeightsToDevice()
@@ -257,10 +271,10 @@ class PoplarExecutor(Inspected):
 
     @property
     def rng_state(self) -> list[int]:
-        """Seed of the device's random numbers, and how many micro-batches have drawn from them.
+        """The seed of the device's random numbers, and the number of micro-batches that used them.
 
-        Set to what it was, further runs draw the same numbers again. What is set before the
-        compilation is kept for it.
+        Restoring an earlier value makes further runs draw the same numbers again. A value that is
+        set before the compilation takes effect with it.
         """
         if self._state.compiled is None and self._state.random_state is not None:
             return list(self._state.random_state)
@@ -278,13 +292,15 @@ class PoplarExecutor(Inspected):
     def save(
         self, filename: str | PathLike, export_model: bool = True, save_rng_state: bool = True
     ) -> None:
-        """Writes the executable to a file, with the model, its weights and the optimiser's state.
+        """Writes the executable, model, weights and optimiser state to a file atomically.
 
-        filename: also a folder, which gets `model.poptorch`; missing folders are made.
-        export_model: False leaves model, options and optimiser out: see loadExecutable.
-        save_rng_state: whether the state of the device's random numbers goes with it.
-        The file is there whole or not at all. Raises poptorch.Error where nothing is compiled, the
-        model cannot be pickled or nothing can be written.
+        Args:
+            filename: A file, or a folder for `model.poptorch`. Missing folders are created.
+            export_model: False leaves model, options and optimiser out: see loadExecutable().
+            save_rng_state: Also saves the state of the device's random numbers.
+
+        Raises:
+            poptorch.Error: Nothing is compiled, pickling the model failed, or writing failed.
         """
         executable.save(
             self._state.wrapped,
@@ -300,17 +316,17 @@ class PoplarExecutor(Inspected):
     def compileAndExport(
         self, filename: str | PathLike, *args, export_model: bool = True, **kwargs
     ) -> None:
-        """compile(*args, **kwargs), unless that is done, and save(filename, export_model)."""
+        """Calls compile(*args, **kwargs) unless compiled, then save(filename, export_model)."""
         if self._state.compiled is None:
             self.compile(*args, **kwargs)
         self.save(filename, export_model)
 
     @one_thread
     def loadExecutable(self, filename: str | PathLike) -> None:
-        """Takes the executable of a file; nothing is traced or compiled.
+        """Loads an executable from a file instead of compiling; keeps weights and optimiser state.
 
-        The weights, and the optimiser's state, are this wrapper's own. Raises poptorch.Error for a
-        file of another version, model or options.
+        Raises:
+            poptorch.Error: The file is of another version, model or options.
         """
         if self._state.compiled is not None:
             logger.warning("Call to loadExecutable() ignored: the executable is already compiled")
@@ -329,7 +345,7 @@ class PoplarExecutor(Inspected):
         return found
 
     def __repr__(self) -> str:
-        """Shows a line about the wrapper, then the module's tree."""
+        """Returns a line about the wrapper, then the module's tree."""
         made, compiled = self._state.wrapped, self._state.compiled
         tree = repr(made.model) if made.module is None else blocks.module_repr(made.module)
         strategy = type(strategy_in(made.options)).__name__
@@ -341,7 +357,7 @@ class PoplarExecutor(Inspected):
         return f"{made.name}: {strategy}, {state}\n{tree}"
 
     def __reduce_ex__(self, protocol):
-        """Copies and pickles wrap the copy of the model, which is wrapped here, anew."""
+        """Copies and pickles by wrapping a copy of the model again."""
         if self._state.compiled is not None:
             raise Error(
                 "[wrapper] a PoplarExecutor cannot be copied or pickled once it is compiled: save "
@@ -361,7 +377,7 @@ class PoplarExecutor(Inspected):
 def _are_expected(
     expected: list[tuple[torch.Size, torch.dtype]] | None, args: tuple, kwargs: dict
 ) -> bool:
-    """Whether a call's arguments are plain tensors of the expected shapes and dtypes."""
+    """Returns whether a call's arguments are plain tensors of the expected shapes and dtypes."""
     if expected is None or kwargs or len(args) != len(expected):
         return False
     for tensor, (shape, dtype) in zip(args, expected):  # noqa: B905  (lengths are equal)
@@ -373,5 +389,5 @@ def _are_expected(
 def _made_again(
     model, options: Options, training: bool, optimizer: torch.optim.Optimizer | None
 ) -> PoplarExecutor:
-    """What a pickle names."""
+    """Rebuilds a wrapper; pickles refer to this function by name."""
     return PoplarExecutor(model, options, training, optimizer=optimizer)

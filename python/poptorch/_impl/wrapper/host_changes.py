@@ -1,4 +1,4 @@
-"""Changes on the host that the device has not been told of: each is warned about once."""
+"""Warnings, once each, about changes on the host that the device does not follow."""
 
 import functools
 import weakref
@@ -10,14 +10,14 @@ from torch.nn.modules import module as torch_module
 
 logger = logger_of(__name__)
 
-# What torch's schedulers add to an optimiser object, and what a wrapper does.
+# Attributes that torch's schedulers and a wrapper add to an optimiser object.
 _OF_SCHEDULERS = ("step", "_step_count", "_opt_called", "__getstate__")
 
 
 class OptimiserWatch:
-    """Looks whether param_groups changed since setOptimizer, and which attributes are new.
+    """Detects changes of param_groups since setOptimizer, and new attributes.
 
-    spec: what the device was told, see optimisers.describe.
+    spec: the description of the optimiser that the device has.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, spec: dict, relaxed: bool) -> None:
@@ -29,7 +29,7 @@ class OptimiserWatch:
         self.take(optimizer, spec)
 
     def take(self, optimizer: torch.optim.Optimizer, spec: dict) -> None:
-        """The device has this optimiser's values."""
+        """Records that the device now has this optimiser's values."""
         self._optimizer = optimizer
         self.spec = spec
         self._values = [
@@ -38,7 +38,7 @@ class OptimiserWatch:
         ]
 
     def look(self) -> None:
-        """Warns when a value differs from what the device was told."""
+        """Warns when a value differs from the one on the device."""
         for group, values in self._values:
             for name, value in values:
                 now = group.get(name)
@@ -79,27 +79,29 @@ class OptimiserWatch:
             log(text)
 
 
-# Module of a user's model → those who want to know when it loses a member.
+# Module of a user's model → the ModelWatches to notify when it loses a member.
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class ModelWatch:
-    """Looks whether a wrapped model changes in ways that its wrapper, with a copy of the model's
-    structure and a program made for it, cannot follow."""
+    """Detects changes of a wrapped model that its wrapper ignores.
+
+    The wrapper has a copy of the model's structure, and a program compiled for it.
+    """
 
     def __init__(self, model: torch.nn.Module) -> None:
-        self.flags_touched = False  # some requires_grad was written since the compilation
+        self.flags_touched = False  # a requires_grad was written since the compilation
         self._compiled_flags: dict[str, bool] = {}
         self._flags_warned = False
         self._warned: set[str] = set()
-        # While the wrapper is destroyed: what it is to be told when it is used again.
+        # While the wrapper is destroyed: warnings to log if it compiles again. Else None.
         self._postponed: list[tuple[str, str, str]] | None = None
         _install_hooks()
         for module in model.modules():
             _watched.setdefault(module, weakref.WeakSet()).add(self)
 
     def compiled(self, model: torch.nn.Module) -> None:
-        """A program was made for the model as it is now."""
+        """Records that a program was compiled for the model's current state."""
         self._compiled_flags = _flags(model)
         self.flags_touched = self._flags_warned = False
         postponed, self._postponed = self._postponed or (), None
@@ -107,7 +109,7 @@ class ModelWatch:
             self._warn_of_loss(*loss)
 
     def destroyed(self) -> None:
-        """There is no program any more, nor need there be another one."""
+        """Records that there is no program any more; postpones warnings until the next one."""
         self._postponed = []
 
     def look_at_flags(self, model: torch.nn.Module) -> None:
@@ -123,12 +125,12 @@ class ModelWatch:
             now = "no gradients" if self._compiled_flags[changed[0]] else "gradients"
             logger.warning(
                 f"{', '.join(changed)} should get {now} from here on (requires_grad), but the "
-                "model is compiled: the device goes on as before. Call destroy() on the wrapper; "
-                "its next call compiles again"
+                "model is compiled: the device continues as before. Call destroy() on the "
+                "wrapper; its next call compiles again"
             )
 
     def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
-        """A module, parameter or buffer of the model is about to go: "replaced" or "deleted"."""
+        """Notes that a module, parameter or buffer will be lost; `how`: "replaced", "deleted"."""
         loss = type(module).__name__.removeprefix("Poptorch"), name, how
         if self._postponed is None:
             self._warn_of_loss(*loss)
@@ -139,25 +141,25 @@ class ModelWatch:
         if name not in self._warned:
             self._warned.add(name)
             logger.warning(
-                f"{name} of a {kind} was {how} after the model was wrapped: the wrapper goes on "
-                "with what it had. Call destroy() on it, and wrap the model again"
+                f"{name} of a {kind} was {how} after the model was wrapped: the wrapper still "
+                "uses the old one. Call destroy() on the wrapper, and wrap the model again"
             )
 
 
 def _flags(model: torch.nn.Module) -> dict[str, bool]:
-    """Which parameters get gradients. Fetches nothing."""
+    """Returns which parameters get gradients, without fetching weights."""
     with torch._C.DisableTorchFunctionSubclass():
         return {name: parameter.requires_grad for name, parameter in model.named_parameters()}
 
 
 def _install_hooks() -> None:
-    """Torch calls these whenever a module gets a member or loses one; they are installed once."""
+    """Installs, once, hooks that torch calls when a module gets or loses a member."""
     if _report_replaced in torch_module._global_module_registration_hooks.values():
         return
     torch_module.register_module_module_registration_hook(_report_replaced)
     torch_module.register_module_parameter_registration_hook(_report_replaced)
     torch_module.register_module_buffer_registration_hook(_report_replaced)
-    # Torch has no hook for this.
+    # Torch has no hook for deletions.
     torch.nn.Module.__delattr__ = _reporting(  # type: ignore[method-assign]
         torch.nn.Module.__delattr__
     )

@@ -1,4 +1,4 @@
-"""How the compilations of a wrapper begin and end, each whole or not at all."""
+"""Begin and end of a wrapper's compilations; a failure leaves the wrapper's state unchanged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ logger = logger_of(__name__)
 
 
 def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compiled:
-    """Compiles for calls like the one that had these arguments, by position alone or not."""
+    """Compiles for calls with arguments like these; `positional`: none was a keyword argument."""
 
     def compile(wrapped: Wrapped, optimizer) -> Compiled:
         compilation.check(wrapped, arguments)
@@ -32,10 +32,10 @@ def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compil
 
 
 def load(wrapper: Wrapper, saved: Saved, *, with_state: bool) -> None:
-    """As begin(), of a file in the place of a compilation.
+    """Like begin(), but loads a file instead of compiling.
 
-    with_state: the wrapper was made of the file too, and takes its device at the first call. Else
-    the device gets the wrapper's own weights.
+    with_state: the wrapper comes from the file too, and acquires its device at the first call. Else
+    the device gets the weights of the existing wrapper.
     """
 
     def read(wrapped: Wrapped, optimizer) -> Compiled:
@@ -47,9 +47,9 @@ def load(wrapper: Wrapper, saved: Saved, *, with_state: bool) -> None:
 def _made(
     wrapper: Wrapper, make: Callable[[Wrapped, Any], Compiled], *, attaches: bool
 ) -> tuple[Compiled, Wrapped]:
-    """What `make` gives is the wrapper's, on a device with the host's weights.
+    """Calls `make`, stores its result in the wrapper, and attaches it to a device.
 
-    Before, the host gets the newest weights, and a model for training an optimiser.
+    Before that, copies the newest weights to the host and creates a missing optimiser.
     """
     state = wrapper_state(wrapper)
     wrapped, held, optimizer = state.wrapped, state.weights, state.optimizer
@@ -67,7 +67,7 @@ def _made(
     shared = held.root()
     compiled.device.weights_seen = shared.version
     shared.host_is_known()
-    # Before there is anything compiled: where no device is to be had, the next call begins anew.
+    # Before state.compiled is set: if no device is available, the next call compiles again.
     if attaches and device_binding.is_always_attached(wrapped.options):
         device_binding.attach(compiled, shared, has_weights=True)
     state.compiled = compiled
@@ -86,7 +86,7 @@ def _made(
 
 
 def end(wrapper: Wrapper) -> None:
-    """Brings weights and optimiser state to the host, and frees the device."""
+    """Copies weights and optimiser state to the host, and frees the device."""
     state = wrapper_state(wrapper)
     if state.compiled is not None:
         _give_up(wrapper, state, state.compiled)
@@ -98,7 +98,7 @@ def end(wrapper: Wrapper) -> None:
 
 
 def _give_up(wrapper: Wrapper, state: WrapperState, compiled: Compiled) -> None:
-    """All of it, or, where that is cut short, nothing."""
+    """Releases the compiled model; an interruption restores it."""
     optimizer = state.optimizer if state.wrapped.training else None
     compiled.executable.close()
     try:

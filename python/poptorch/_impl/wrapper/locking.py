@@ -1,4 +1,4 @@
-"""One thread at a time in what changes a wrapper; the steps themselves take turns in the core."""
+"""A lock per wrapper for the methods that change it; the core serialises the steps themselves."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -9,10 +9,7 @@ from poptorch_core import Error
 
 
 def one_thread(method: Callable) -> Callable:
-    """A method that waits, as Ctrl-C can end, while another thread is in one of the same object.
-
-    The object is a wrapper, whose state has the lock.
-    """
+    """Runs a wrapper's method with the wrapper's lock; Ctrl-C interrupts the wait for it."""
 
     @functools.wraps(method)
     def alone(self, *arguments, **keywords):
@@ -24,9 +21,9 @@ def one_thread(method: Callable) -> Callable:
 
 @contextmanager
 def at_once(wrapper: Wrapper, what: str) -> Iterator[None]:
-    """Keeps other threads out of a wrapper without waiting for one that is inside.
+    """Holds the lock of a wrapper in the body.
 
-    Raises poptorch.Error where there is one: it may compile, or wait for a device, for long.
+    Raises poptorch.Error if another thread has it: that may compile or wait for a device.
     """
     if not wrapper_state(wrapper).lock.acquire(blocking=False):
         raise Error(

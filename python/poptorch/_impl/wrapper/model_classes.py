@@ -1,8 +1,8 @@
 """The classes of wrapped models and of their tensors.
 
-A training wrapper changes the class of its model and of the model's tensors, so that reading them
-on the host first fetches what training has changed on the device; copies and pickles of them are of
-the original classes.
+A training wrapper changes the class of its model and of the model's tensors. Reading one on the
+host first fetches the values that training changed on the device. Copies and pickles have the
+original classes.
 """
 
 import copy
@@ -17,27 +17,26 @@ from poptorch._impl.weights.replica_groups import Grouped
 from poptorch._impl.wrapper.state import Wrapper, WrapperState, wrapper_state
 from poptorch_core import Error
 
-_TENSOR: Any = torch.Tensor  # as no checker knows it: with its descriptors
-# Writing the flag tells nothing about values, but a compiled program knows the old one.
+_TENSOR: Any = torch.Tensor  # type checkers do not know its descriptors
+# Writing requires_grad reads no values, but a compiled program depends on the old flag.
 _WRITE_FLAG = {torch.Tensor.requires_grad_, _TENSOR.requires_grad.__set__}
 
 
-# Who reads one of these of a wrapped model is about to look at its weights.
+# Reading one of these attributes of a wrapped model usually precedes a look at its weights.
 _LEADS_TO_WEIGHTS = frozenset(("forward", "_parameters", "_buffers"))
 
-# `.data` shares memory, but no counter of changes: a wrapped tensor gives its detach() instead.
+# `.data` shares memory but not the version counter: a wrapped tensor returns detach() instead.
 _READ_DATA = _TENSOR.data.__get__
 _WRITE_DATA = _TENSOR.data.__set__
 
-# How models copy themselves where they do it by themselves.
+# The methods by which models define how they are copied.
 _COPYING = ("__copy__", "__deepcopy__")
-# What a torch.fx.GraphModule's class, which is one object's, must have in itself to be called.
+# A torch.fx.GraphModule has a class for itself, which must define these to be callable.
 _OF_GRAPHS = ("_wrapped_call",)
 
 
 class _FetchOnRead:
-    """Mixed into the class of a tensor: any look at it, at its shape too, fetches the newest values
-    first."""
+    """Mixed into the class of a tensor: every read, even of the shape, first fetches new values."""
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
@@ -70,7 +69,7 @@ class _FetchOnRead:
 
 
 def _plain(tensor: Any) -> torch.Tensor:
-    """A tensor of the original class on the same storage, with current values."""
+    """Returns a tensor of the original class on the same storage, with current values."""
     type(tensor).__dict__["_poptorch_weights"].root().sync_host()
     with torch._C.DisableTorchFunctionSubclass():
         data = tensor.detach()
@@ -81,7 +80,7 @@ def _plain(tensor: Any) -> torch.Tensor:
 
 
 def _original_class(kind: type) -> type:
-    """The class that `kind` stands for: itself unless a training wrapper made it."""
+    """Returns the class that `kind` replaces; `kind` itself unless a training wrapper made it."""
     return kind.__dict__.get("_poptorch_original", kind)
 
 
@@ -98,12 +97,16 @@ def _tensor_class(original: type, state: WrapperState) -> type:
 
 
 def is_wrapped(model: torch.nn.Module) -> bool:
-    """Whether a training wrapper holds the model."""
+    """Returns whether a training wrapper holds the model."""
     return "_poptorch_original" in type(model).__dict__
 
 
 def registerWrapperType(wrapper_type: type) -> None:
-    """From now on isWrapped() tells of objects of the class, whose first base is the plain one."""
+    """Makes isWrapped() return True for objects of the class.
+
+    Args:
+        wrapper_type: A class whose first base is the unwrapped class.
+    """
     _wrapper_types.append(wrapper_type)
 
 
@@ -111,12 +114,15 @@ _wrapper_types: list[type] = []
 
 
 def isWrapped(obj: object) -> bool:
-    """Whether a training wrapper holds a model or tensor, or a registered class an object."""
+    """Returns whether a training wrapper holds a model or tensor.
+
+    Objects of classes of registerWrapperType() count as wrapped, too.
+    """
     return type(obj) is not _plain_class(obj)
 
 
 def unwrapIfWrapped(obj: Any) -> Any:
-    """The object itself, or a plain one that shares what a wrapped one has."""
+    """Returns an unwrapped object with the same attributes; `obj` itself if it is not wrapped."""
     if not isWrapped(obj):
         return obj
     if isinstance(obj, torch.Tensor):
@@ -134,7 +140,7 @@ def _plain_class(value: object) -> type:
 
 
 def wrapper_of(model: torch.nn.Module):
-    """The training wrapper that holds the model, or None."""
+    """Returns the training wrapper that holds the model, or None."""
     held = type(model).__dict__.get("_poptorch_wrapper")
     return None if held is None else held()
 
@@ -142,7 +148,7 @@ def wrapper_of(model: torch.nn.Module):
 def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
     """Changes the class of the model, its parameters and its buffers.
 
-    The model gets destroy() and copyWeightsToHostIfNeeded(); reading tensors fetches them.
+    Adds destroy() and copyWeightsToHostIfNeeded() to the model; reading a tensor fetches it.
     """
     original = type(model)
     if is_wrapped(model):
@@ -161,7 +167,7 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
             unwrap(self)
 
     def copy_weights_to_host_if_needed(self):
-        """Fetches the newest weights; whether the host's were stale."""
+        """Fetches the newest weights; returns whether the host's were stale."""
         return weights.root().sync_host()
 
     def get_attribute(self, name):
@@ -170,9 +176,9 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
         return original.__getattribute__(self, name)
 
     def plain(self):
-        """The same modules and attributes under the original class, with current values."""
+        """Returns a shallow copy of the model with the original class and current values."""
         weights.root().sync_host()
-        made: Any = object.__new__(original)  # a class of torch.fx would make one more class
+        made: Any = object.__new__(original)  # a torch.fx class would create another class
         made.__dict__.update(self.__dict__)
         return made
 
@@ -180,7 +186,7 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
         make, arguments, *rest = cast(tuple, plain(self).__reduce_ex__(protocol))
         if (
             make is vars(copyreg)["__newobj__"]
-        ):  # pickle insists that it makes the object's own class
+        ):  # pickle requires that it creates the object's own class
             make = object.__new__
         return make, arguments, *rest
 
@@ -188,7 +194,7 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
         def method(self, *memo):
             unwrapped = plain(self)
             made = getattr(original, name)(unwrapped, *memo)
-            for known in memo:  # `unwrapped` lives as long as its id is in there
+            for known in memo:  # keeps `unwrapped` alive as long as the memo has its id
                 known.setdefault(id(known), []).append(unwrapped)
             return made
 
@@ -213,7 +219,7 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
 
 
 def wrap_again(model: torch.nn.Module, wrapper: Wrapper) -> None:
-    """Wraps what destroy(), which may have been cut short, has unwrapped."""
+    """Wraps a model that destroy() has unwrapped, perhaps only in part."""
     if is_wrapped(model):
         _wrap_tensors(model, wrapper)
     else:
@@ -228,17 +234,17 @@ def _wrap_tensors(model: torch.nn.Module, wrapper: Wrapper) -> None:
 
 
 def unwrap(model: torch.nn.Module) -> None:
-    """Gives the model and its tensors their own classes back."""
+    """Restores the original classes of the model and its tensors."""
     if is_wrapped(model):
         for tensor in tensors_of(model):
             tensor.__class__ = _original_class(type(tensor))
         model.__class__ = _original_class(type(model))
         if isinstance(model, torch.fx.GraphModule):
-            model.recompile()  # the code of the class is that of the wrapped one's graph
+            model.recompile()  # the class still has the code of the wrapped model's graph
 
 
 def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
-    """A model of its own modules and attributes (such as `training`) that shares every tensor."""
+    """Copies modules and attributes (such as `training`), but shares every tensor."""
     copies: dict[int, torch.nn.Module] = {}
 
     def visit(module):

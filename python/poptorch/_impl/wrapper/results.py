@@ -1,4 +1,4 @@
-"""A model's results: recorded while tracing, put together again after every run."""
+"""A model's results: their structure is recorded in the trace and rebuilt after every run."""
 
 import collections
 import inspect
@@ -12,26 +12,26 @@ import torch
 from poptorch._impl.pytree.structures import Node, flatten, unflatten
 from poptorch_core import Error
 
-# Collections that are not taken apart.
+# Collections that are not flattened into tensors.
 _HOLDERS: tuple[type[Collection], ...] = (set, frozenset, collections.deque, KeysView, ValuesView)
 
 
 class Outputs:
-    """The structure of what the model returned, and where each of its tensors comes from."""
+    """The structure of the model's return value, and the source of each of its tensors."""
 
     def __init__(self) -> None:
         self.node: Node | None = None
         self.sources: list[int | torch.Tensor] = []
 
     def record(self, result) -> list[torch.Tensor]:
-        """Remembers the structure of a trace's result; gives its tensors."""
+        """Records the structure of a trace's result; returns its tensors."""
         leaves: list[torch.Tensor] = []
         self.node = flatten(result, leaves)
         _check_constants(self.node)
         return leaves
 
     def connect(self, sources: list[int | torch.Tensor]) -> None:
-        """Takes, for each tensor, its number in a run's results, or the tensor itself."""
+        """Sets the source of each tensor: its index in a run's results, or the tensor itself."""
         self.sources = list(sources)
         for source in self.sources:
             if isinstance(source, torch.Tensor) and source.numel() > 0:
@@ -41,7 +41,7 @@ class Outputs:
                 )
 
     def rebuilder(self) -> Callable[[list[torch.Tensor]], object]:
-        """A function that puts the user's structure around a run's results."""
+        """Returns a function that rebuilds the user's structure from a run's results."""
         node = self.node
         if node is None:
             raise AssertionError("The structure of the outputs is known only after a trace.")
@@ -60,15 +60,15 @@ class Outputs:
 
 
 def _check_constants(node: Node) -> None:
-    """Raises poptorch.Error for an object whose tensors nobody can take out."""
+    """Raises poptorch.Error for an object that hides tensors of the trace."""
     for child in node.children:
         _check_constants(child)
     if node.kind != "constant":
         return
     if isinstance(node.value, Iterator):
         raise Error(
-            f"[outputs] the model returns a {node.type.__name__}, whose elements are made as "
-            "somebody asks for them. Return a list of them: list(...)."
+            f"[outputs] the model returns a {node.type.__name__}, whose elements are computed "
+            "lazily. Return a list of them: list(...)."
         )
     name = _traced_in(node.value)
     if name is not None:
@@ -80,7 +80,7 @@ def _check_constants(node: Node) -> None:
 
 
 def _traced_in(value: Any) -> str | None:
-    """What of a value is a tensor of the trace: an attribute, an element, a variable."""
+    """Returns the name of an attribute, element or variable that is a tensor of the trace."""
     parts: Mapping[str, Any] = getattr(value, "__dict__", {})
     if isinstance(value, types.FunctionType):
         parts = inspect.getclosurevars(value).nonlocals
@@ -94,9 +94,9 @@ def _is_traced(value: Any) -> bool:
 
 
 def explain_backward() -> None:
-    """Makes Tensor.backward say why an output of a wrapper refuses it.
+    """Makes Tensor.backward explain why it fails on an output of a wrapper.
 
-    Outputs carry no autograd graph, so torch raises anyway; only the text is ours.
+    Outputs have no autograd graph, so torch raises in any case; this replaces only the message.
     """
     original = torch.Tensor.backward
     if getattr(original, "explains_poptorch", False):

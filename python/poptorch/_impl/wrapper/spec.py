@@ -1,4 +1,4 @@
-"""What a wrapper was made for: it stays the same over all its compilations."""
+"""A wrapper's model and options, which stay the same over all its compilations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ logger = logger_of(__name__)
 class Wrapped:
     """A model with its options.
 
-    asked: the user's own options, before what the model makes of them.
-    model: shares the user's tensors, but has attributes (such as `training`) of its own.
+    options: the options that the model uses, with those that follow from the model.
+    asked: the user's options, unchanged.
+    model: a copy that shares the user's tensors, but not attributes such as `training`.
     """
 
     user_model: Callable
@@ -57,7 +58,7 @@ class Wrapped:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the wrapper in messages."""
         kind = "training" if self.training else "inference"
         what = type(self.model).__name__ if self.module is not None else repr(self.model)
         return f"{value_of(self.options, 'model_name') or what} for {kind}"
@@ -69,9 +70,10 @@ def wrapped(
     training: bool,
     user_model: torch.nn.Module | None = None,
 ) -> Wrapped:
-    """Freezes the options. user_model: where it is another one than `model`.
+    """Describes a model and its options, which are frozen.
 
-    Raises poptorch.Error for what they, or the model, cannot be.
+    user_model: the model that owns the weights, if that is not `model`.
+    Raises poptorch.Error for options that are invalid or do not fit the model.
     """
     options = options if options is not None else Options()
     if not isinstance(options, Options):
@@ -90,7 +92,7 @@ def wrapped(
     set_repeat_limit(options.max_repeat_logs)
     asked, options = options, options.clone()
     resolve_output_mode(options, training)
-    batching = Batching.of(options)  # the caller's
+    batching = Batching.of(options)  # of the options before the placement's changes
     placement = placement_of(used, options, training)
     placement.apply_to(options, training)
     state_of(options).freeze()

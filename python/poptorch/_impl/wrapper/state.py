@@ -1,4 +1,4 @@
-"""The typed record of what a wrapper holds, and the one way to it."""
+"""The typed record of a wrapper's state, and the only function that returns it."""
 
 import threading
 from dataclasses import dataclass, field
@@ -31,16 +31,16 @@ class Wrapper(Protocol):
 
 @dataclass(slots=True, eq=False)
 class WrapperState:
-    """What a wrapper holds.
+    """The state of a wrapper.
 
     wrapped: the model with its options; the same over all compilations.
-    weights: shared by the wrappers of models that share tensors.
-    optimizer: the one in use; None in inference, and until a default is made for training.
+    weights: the versions of the weights, shared by the wrappers of models that share tensors.
+    optimizer: the current optimiser; None in inference, and before the default one is created.
     watch: reports changes of the model on the host; None if the model is a function.
-    looks_at_runs: the options ask for cycles or anchored tensors after each run.
-    compiled: what a compilation made; None before it and after destroy().
+    looks_at_runs: the options request cycles or anchored tensors after each run.
+    compiled: the result of the compilation; None before it and after destroy().
     random_state: [seed, state] for the next compilation, or None.
-    lock: held by whatever changes the wrapper; runs take turns in the core.
+    lock: held by methods that change the wrapper; the core serialises runs.
     """
 
     wrapped: "Wrapped"

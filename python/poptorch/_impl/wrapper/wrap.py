@@ -1,4 +1,4 @@
-"""The functions that wrap a model."""
+"""The public functions that wrap a model."""
 
 import inspect
 import os
@@ -23,8 +23,23 @@ def trainingModel(
 ) -> PoplarExecutor:
     """Wraps a model for training: a call runs forward, backward and the weight update.
 
-    model: returns its loss (any of torch's losses, or poptorch.identity_loss) among its outputs.
-    optimizer: of torch.optim or poptorch.optim; default SGD with learning rate 0.01.
+    Args:
+        model: The model. Its outputs include the loss: any of torch's losses, or
+            poptorch.identity_loss.
+        options: The options; default poptorch.Options(). The wrapper freezes and copies them.
+        optimizer: An optimiser of torch.optim or poptorch.optim; default SGD with learning rate
+            0.01.
+
+    Returns:
+        A wrapper that is called like the model.
+
+    Raises:
+        poptorch.Error: An argument is of a wrong type, or an option does not fit the model.
+        RuntimeError: Another trainingModel already wraps the model.
+
+    Example:
+        >>> training = poptorch.trainingModel(model, options, optimizer)
+        >>> output, loss = training(images, labels)
     """
     _check_model(model, "trainingModel")
     if optimizer is not None:
@@ -35,7 +50,23 @@ def trainingModel(
 def inferenceModel(
     model: torch.nn.Module | PoplarExecutor | Callable[..., Any], options: Options | None = None
 ) -> PoplarExecutor:
-    """Wraps a model, a training wrapper or any function of tensors for inference."""
+    """Wraps a model for inference: a call runs its forward pass.
+
+    Args:
+        model: A module, a training wrapper or any function of tensors. The wrappers of one model
+            share its weights.
+        options: The options; default poptorch.Options(). The wrapper freezes and copies them.
+
+    Returns:
+        A wrapper that is called like the model.
+
+    Raises:
+        poptorch.Error: An argument is of a wrong type, or an option does not fit the model.
+
+    Example:
+        >>> inference = poptorch.inferenceModel(model)
+        >>> output = inference(images)
+    """
     _check_model(model, "inferenceModel", callable(model))
     return PoplarExecutor(model, options, False)
 
@@ -45,13 +76,23 @@ def load(
     edit_opts_fn: Callable[[Options], object] | None = None,
     trust: bool = False,
 ) -> PoplarExecutor:
-    """The wrapper that compileAndExport() or save() wrote, with its model, ready to run.
+    """Loads a wrapper and its model from a file of compileAndExport() or save().
 
-    edit_opts_fn: gets the options and may set those that take effect at run time. trust: unpickles
-    the model without looking at what the file names, so only for files of your own; without it that
-    is tensors, containers, torch's and poptorch's classes and modules of classes that the program
-    has imported (see add_safe_globals). Raises AssertionError for what is no such file, and
-    poptorch.Error for what is damaged or names anything else.
+    Args:
+        filename: The file.
+        edit_opts_fn: A function that gets the saved options; it may set those that take effect at
+            run time.
+        trust: Unpickles the model without checking the names in the file. Set it only for files
+            from a source you trust. If False, a file may contain only tensors, containers, classes
+            of torch and poptorch, and modules of classes that the program has imported (see
+            add_safe_globals).
+
+    Returns:
+        The wrapper, ready to run without a compilation.
+
+    Raises:
+        AssertionError: The file is not a file of this kind.
+        poptorch.Error: The file is damaged, or contains a name that is not allowed.
     """
     try:
         saved = executable.Saved.open(filename)
@@ -69,7 +110,7 @@ def _check_model(model: Any, function: str, allowed: bool = False) -> None:
     if dynamo is not None and isinstance(model, dynamo.OptimizedModule):
         raise Error(
             f"[{function}] the model comes from torch.compile, which would compile it for the "
-            "host. Wrap the model itself."
+            "host. Wrap the original model."
         )
     if inspect.isclass(model) or not (
         allowed or isinstance(model, (torch.nn.Module, PoplarExecutor))

@@ -1,7 +1,7 @@
-"""Records: what the library keeps of the user's tensors, graphs, programs, streams and buffers.
+"""Records: the library's state of tensors, graphs, programs, streams and buffers.
 
-A user's object has its public names and one link to a record; `of` follows it. A record's fields
-and methods are for the library, which reaches them in no other way.
+A user object has its public names and one link to a record; `of` follows it. The fields and methods
+of records are private to the library, which reaches them only through `of`.
 """
 
 from popxl._impl.records.graph import GraphRecord as GraphRecord, OpRecord as OpRecord

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 class OpRecord:
     """One op as the user wrote it.
 
-    op_type: PopART's name, e.g. "MatMul".
-    inputs: None where an optional input is not connected.
-    after: ids of ops of the graph that must run before it, beyond those that make its inputs.
-    modified: the inputs that it writes in place.
-    repeats: how often it runs the graphs that it calls. core: the compiler's number of such an op.
-    runs_copy: whether the compiler's op runs a copy of the called graph, which gives more.
-    block: the `in_sequence(False)` in which it was written.
-    attrs: numbers and hints that are no tensors, by the names of `popart._internal.ir.op.classes`.
+    Attributes:
+        op_type: PopART's name, e.g. "MatMul".
+        inputs: The inputs; None for an optional input that is not connected.
+        after: Ids of ops of the graph that must run before it, beyond those that make its inputs.
+        called: The graphs that it calls.
+        modified: The inputs that it writes in place.
+        repeats: The number of times that it runs the graphs that it calls.
+        core: The compiler's id of an op that calls graphs.
+        runs_copy: Whether the compiler's op runs a copy of the called graph with more outputs.
+        settings: Where and when it runs.
+        block: The `in_sequence(False)` in which it was written.
+        attrs: Attributes that are not tensors, by the names of `popart._internal.ir.op.classes`.
     """
 
     id: int
@@ -43,27 +47,31 @@ class OpRecord:
     attrs: dict[str, Any] = field(default_factory=dict)
 
     def core_op(self) -> Any:
-        """The compiler's op of one that runs graphs; None where the compiler has replaced it."""
+        """Returns the compiler's op of a call; None if the compiler has replaced it."""
         ops = of(self.graph).core.ops
         return next((op for op in ops if op.id == self.core), None)
 
     def makers(self) -> "list[tuple[Tensor, OpRecord]]":
-        """The inputs that ops make, each with its op."""
+        """Returns the inputs that ops make, each with its op."""
         pairs = [(t, of(t).producer) for t in self.inputs if t is not None]
         return [(t, op) for t, op in pairs if op is not None]
 
 
 @dataclass(eq=False)
 class GraphRecord:
-    """What the library keeps of a graph.
+    """The library's state of a graph.
 
-    core: the compiler's graph. tensors: by id. by_value: by the compiler's values.
-    placed: whether an op says its IPU; a graph where none does works on its callers'.
-    has_own_gradient: whether autodiff of a caller must be given its gradient graph.
-    sources: graphs whose tensors become inputs here where they are used: `capture` makes them,
-        `captured` are those tensors with the inputs.
-    routed: inputs that calls fill with tensors of graphs further out.
-    for_gradient: outputs that the gradient graph needs, added behind the user's.
+    Attributes:
+        core: The compiler's graph.
+        tensors: The tensors by id.
+        by_value: The tensors by the compiler's values.
+        hooks: Functions to call with each new op, by handle.
+        placed: Whether an op sets its IPU; a graph without such ops runs on its caller's.
+        has_own_gradient: Whether autodiff of a caller needs this graph's gradient graph.
+        sources: Graphs whose tensors become inputs here at their use; `capture` makes the inputs.
+        captured: Those tensors with their inputs.
+        routed: Inputs that calls fill with tensors of outer graphs.
+        for_gradient: Outputs that the gradient graph needs, added after the user's.
     """
 
     ir: "Ir"
@@ -83,7 +91,7 @@ class GraphRecord:
     for_gradient: "list[Tensor]" = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.graph: Graph  # whose record it is
+        self.graph: Graph  # the graph of this record
         self.capture: Callable[[Tensor], Tensor]
 
     @property
@@ -97,24 +105,24 @@ class GraphRecord:
         return self.name or "main"
 
     def add_tensor(self, tensor: "Tensor", name: str) -> None:
-        """Takes a new tensor in, under this name or one like it."""
+        """Adds a new tensor under this name, or a unique variant."""
         record = of(tensor)
         if record.base is None and record.value is not None:
             record.value.name = name
         self.keep(tensor, self.new_id(name))
 
     def new_id(self, name: str) -> str:
-        """An id that no tensor has, of this name or one like it."""
+        """Returns an unused id for this name, or for a unique variant."""
         id = self.id_of(name)
         return f"{id}__t{of(self.ir).next('tensor')}" if id in self.tensors else id
 
     def id_of(self, name: str) -> str:
-        """What a tensor of this name would be called."""
+        """Returns the id of a tensor of this name."""
         id = self.id
         return f"{id}/{name}" if id else name
 
     def keep(self, tensor: "Tensor", id: str) -> None:
-        """Makes a tensor one of this graph, with this id."""
+        """Adds a tensor to this graph, with this id."""
         record = of(tensor)
         record.graph, record.id = self.graph, id
         self.tensors[id] = tensor
@@ -122,7 +130,7 @@ class GraphRecord:
             self.by_value[record.value] = tensor
 
     def add_op(self, op_type: str, inputs: "Sequence[Tensor | None]") -> OpRecord:
-        """A new op at the end."""
+        """Appends a new op and returns it."""
         op_id = of(self.ir).next("op")
         after = order_op(self.graph, op_id)
         record = OpRecord(
@@ -138,12 +146,12 @@ class GraphRecord:
         return record
 
     def created(self, op: OpRecord) -> None:
-        """Tells the hooks of a finished op."""
+        """Calls the hooks with a finished op."""
         for hook in tuple(self.hooks.values()):
             hook(op)
 
     def own_outputs(self) -> "list[Tensor]":
-        """The outputs without those that a gradient graph needs."""
+        """Returns the outputs without those that a gradient graph needs."""
         return [t for t in self.outputs if t not in self.for_gradient]
 
     def set_outputs(self, outputs: "Sequence[Tensor]") -> None:

@@ -1,4 +1,4 @@
-"""The link from a user's object to its record."""
+"""The link from a user object to its record."""
 
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     @overload
     def of(user: RemoteBuffer) -> BufferRecord: ...
     def of(user: Any) -> Any:
-        """The record of a user's object."""
+        """Returns the record of a user object."""
 else:
     of = attrgetter("_record")
 
@@ -37,7 +37,7 @@ _Kind = TypeVar("_Kind")
 
 
 def made(kind: type[_Kind], record: Any) -> _Kind:
-    """A user's object with this record, of a class whose constructor is not for users."""
+    """Makes a user object with this record, without its class's constructor."""
     user = object.__new__(kind)
     vars(user)["_record"] = record
     return user

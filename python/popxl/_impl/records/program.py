@@ -25,15 +25,17 @@ _FIRST_OP_ID = 100
 
 @dataclass(eq=False)
 class ProgramRecord:
-    """What the library keeps of an Ir.
+    """The library's state of an Ir.
 
-    module: the compiler's. streams: as the compiler numbers them.
-    refused: what the compiler said of ops that are refused by sessions alone.
-    options: the session options, once something asks for them.
-    slots: of state: name → variable.
-    cached: what caches of graphs hold of this Ir, by cache.
-    inlined: the compiler's graphs that stand for gradients of ops; graphs of gradients that call
-        them show their ops instead.
+    Attributes:
+        module: The compiler's module.
+        streams: The streams, in the compiler's order.
+        slots: The variables by the names of their state slots.
+        cached: The entries of graph caches for this Ir, by cache.
+        inlined: Names of the compiler's graphs with gradients of ops. Gradient graphs that call
+            them show their ops instead.
+        options: The session options, made at their first use.
+        refused: The compiler's errors for ops that only sessions refuse.
     """
 
     id: int = 0
@@ -56,11 +58,11 @@ class ProgramRecord:
         self._core_names = {"main"}
 
     def next(self, what: str) -> int:
-        """Counts from 0, ops from 100."""
+        """Returns the next number of a kind, from 0; ops count from 100."""
         return next(self._counters.setdefault(what, itertools.count()))
 
     def core_name(self, name: str) -> str:
-        """A name for the compiler: letters, digits and points, used once in this Ir."""
+        """Returns a unique name for the compiler: letters, digits, underscores and points."""
         base = re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("_") or "t"
         unique, number = base, 0
         while unique in self._core_names:
@@ -72,9 +74,11 @@ class ProgramRecord:
 
 @dataclass(eq=False)
 class StreamRecord:
-    """What the library keeps of a stream.
+    """The library's state of a stream.
 
-    core_name: what the compiler calls it. tensor: of the main graph, which no op uses.
+    Attributes:
+        core_name: The compiler's name.
+        tensor: The tensor of the main graph that stands for it; no op uses it.
     """
 
     stream: "Stream"
@@ -86,25 +90,28 @@ class StreamRecord:
     tensor: "Tensor"
 
     def use(self) -> str:
-        """Its name, for an op of the compiler's.
+        """Returns the name for a compiler's op.
 
-        ValueError: the current program is another than the stream's.
+        Raises:
+            ValueError: The stream belongs to another program than the current one.
         """
         here = get_current_graph().ir
         if self.ir is not here:
             raise ValueError(
                 f"{self.stream!r} belongs to {self.ir!r} but the current program is {here!r}. "
-                "Make a stream in this one."
+                "Make a stream in the current program."
             )
         return self.core_name
 
 
 @dataclass(eq=False)
 class BufferRecord:
-    """What the library keeps of a remote buffer.
+    """The library's state of a remote buffer.
 
-    core_name: None until an op uses it. shards: over how many replicas a tensor is cut, where the
-    buffer was made for that.
+    Attributes:
+        core_name: The compiler's name; None until an op uses the buffer.
+        shards: The number of replicas over which a tensor is sharded, if the buffer was made for
+            shards.
     """
 
     ir: "Ir"
@@ -117,30 +124,30 @@ class BufferRecord:
     shards: int | None = None
 
     def check_ir(self) -> None:
-        """ValueError: the current program is another than the buffer's."""
+        """Raises ValueError if the buffer belongs to another program than the current one."""
         here = get_current_graph().ir
         if self.ir is not here:
             raise ValueError(
                 f"Remote buffer {self.id} belongs to {self.ir!r} but the current program is "
-                f"{here!r}. Make a buffer in this one."
+                f"{here!r}. Make a buffer in the current program."
             )
 
     def check_row(self, offset: int) -> None:
-        """ValueError unless there is such a row."""
+        """Raises ValueError unless the buffer has this row."""
         if not 0 <= offset < self.entries:
             raise ValueError(
                 f"Row {offset} is not one of the {self.entries} of remote buffer {self.id}."
             )
 
     def known_shards(self) -> "int | None":
-        """Over how many replicas a tensor is cut, if it was made for that or its shapes say it."""
+        """Returns the number of shards of a tensor, if set or if the shapes determine it."""
         whole, row = math.prod(self.meta_shape), math.prod(self.shape)
         if self.shards or not self.meta_shape or not row or whole % row or whole == row:
             return self.shards
         return whole // row
 
     def use(self) -> str:
-        """Declares the buffer to the compiler with its first op; returns its name there."""
+        """Returns the compiler's name; the first call declares the buffer to the compiler."""
         if self.core_name is None:
             self.core_name = of(self.ir).core_name(f"remote_buffer_{self.id}")
             kind = (core_name(self.dtype), list(self.shape))

@@ -1,4 +1,4 @@
-"""Which replicas run a program, and which of them in this process."""
+"""The replicas that run a program, and those of this process."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from popxl.errors import popart_exception
 
 
 def positive(replicas: Any) -> int:
-    """ValueError unless it is a positive int."""
+    """Returns the number. Raises ValueError unless it is a positive int."""
     if not isinstance(replicas, int) or replicas < 1:
         raise ValueError(f"replication must be a positive int but is {replicas!r}.")
     return replicas
@@ -15,9 +15,13 @@ def positive(replicas: Any) -> int:
 
 @dataclass
 class Replicas:
-    """The replicas that run a program: `here` in this process, from number `first` on.
+    """The replicas that run a program.
 
-    everywhere: those of all processes, where it is distributed over several.
+    Attributes:
+        here: The number of replicas in this process.
+        distributed: Whether the program is distributed over several processes.
+        everywhere: The number of replicas in all processes of a distributed program.
+        first: The number of this process's first replica.
     """
 
     here: int = 1
@@ -27,12 +31,12 @@ class Replicas:
 
     @property
     def total(self) -> int:
-        """Replicas of all processes."""
+        """The number of replicas of all processes."""
         return self.everywhere if self.distributed else self.here
 
     @property
     def instances(self) -> int:
-        """Processes, with equally many replicas each."""
+        """The number of processes, which have equally many replicas."""
         return max(self.total // self.here, 1)
 
     @property
@@ -41,16 +45,17 @@ class Replicas:
         return self.first // self.here if self.distributed else 0
 
     def resize(self, total: int) -> None:
-        """Other numbers, of as many processes. ValueError: they cannot share so many."""
+        """Sets the total number of replicas. Raises ValueError unless the processes divide it."""
         each, rest = divmod(total, self.instances)
         if rest or not each:
             raise ValueError(
-                f"{self.instances} instances cannot have {total} replicas: take a multiple."
+                f"{self.instances} instances cannot have {total} replicas: use a multiple of "
+                f"{self.instances}."
             )
         self.first, self.everywhere, self.here = self.instance * each, total, each
 
     def check(self, are_enabled: bool) -> None:
-        """popart_exception for numbers that cannot be. are_enabled: enableReplicatedGraphs."""
+        """Raises popart_exception for invalid numbers. are_enabled: enableReplicatedGraphs."""
         if not self.distributed:
             return
         here, first, everywhere = self.here, self.first, self.everywhere

@@ -1,4 +1,4 @@
-"""The record of a tensor: its value as the compiler has it, and the memory that it shares."""
+"""The record of a tensor: the compiler's value, and the memory that it shares."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,23 +15,24 @@ if TYPE_CHECKING:
 
 
 def _is_memory(value: Any) -> bool:
-    """Whether a value of the compiler's changes with writes: a state slot, a caller's memory."""
+    """Returns whether writes change a compiler's value: a state slot, or a caller's memory."""
     producer = value.producer
     return producer.name == "variable" if producer is not None else value.by_reference
 
 
 @dataclass(eq=False)
 class TensorRecord:
-    """What the library keeps of a tensor.
+    """The library's state of a tensor.
 
-    value: the compiler's; of a view, as it was at `seen`.
-    base: of a view: the tensor whose memory it shares. `parts`, of a view of several tensors:
-        those behind the base.
-    to_view: base's value → this one's; None: the same. from_view: base's value, a new view →
-        base's new value.
-    version: counts writes, of a tensor that is no view.
-    ipu: None where no op has decided it.
-    stream: whether it stands for a stream.
+    Attributes:
+        value: The compiler's value; for a view, the value at version `seen`.
+        base: For a view: the tensor whose memory it shares.
+        to_view: Converts the base's value to this one's; None: the same.
+        from_view: Converts the base's value and a new view to the base's new value.
+        ipu: The IPU; None if no op has decided it.
+        parts: For a view of several tensors: the tensors after the base.
+        version: The number of writes to a tensor that is not a view.
+        stream: Whether it stands for a stream.
     """
 
     graph: "Graph"
@@ -52,24 +53,24 @@ class TensorRecord:
 
     def __post_init__(self) -> None:
         self.id: str = ""
-        self.tensor: Tensor  # whose record it is
+        self.tensor: Tensor  # the tensor of this record
 
     def root(self) -> "Tensor":
-        """The tensor whose memory it is."""
+        """Returns the tensor that owns the memory."""
         return self.tensor if self.base is None else of(self.base).root()
 
     def is_memory(self) -> bool:
-        """Whether the value is a state slot, or a caller's memory."""
+        """Returns whether the value is a state slot, or a caller's memory."""
         return _is_memory(self.value)
 
     def here(self) -> "Tensor":
-        """The tensor, or what stands for it in a current graph that takes in those of others."""
+        """Returns the tensor, or its input in a current graph that captures it."""
         here = current.graphs[-1] if current.graphs else self.graph
         graph = of(current.homes.get(here) or here)
         return graph.capture(self.tensor) if self.graph in graph.sources else self.tensor
 
     def read(self) -> Any:
-        """The value now, as an operand."""
+        """Returns the current value, as an operand."""
         here = self.here()
         if here is not self.tensor:
             return of(here).read()
@@ -85,9 +86,9 @@ class TensorRecord:
         return self.value
 
     def read_out(self) -> Any:
-        """The value now, copied if later writes to memory could reach it.
+        """Returns the current value, copied if later writes to memory could change it.
 
-        An input of a graph may be a caller's memory, whichever way it was passed.
+        An input of a graph may be a caller's memory, whether it is passed by value or by reference.
         """
         value, root = self.read(), of(self.root())
         producer = value.producer
@@ -100,7 +101,7 @@ class TensorRecord:
         return of(self.graph).core.emit("identity", [value]).results[0]
 
     def write(self, value: Any) -> None:
-        """Makes `value` the tensor's value from here on."""
+        """Makes `value` the tensor's new value."""
         here = self.here()
         if here is not self.tensor:
             return of(here).write(value)
@@ -116,7 +117,7 @@ class TensorRecord:
             self.version += 1
 
     def accumulate(self, value: Any, scale: float) -> None:
-        """Adds scale · value, in one op where the tensor is memory of its own."""
+        """Adds scale · value; a tensor that owns memory needs one op."""
         here = self.here()
         if here is not self.tensor:
             return of(here).accumulate(value, scale)

@@ -26,16 +26,21 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ConstantRecord(TensorRecord):
-    """What the library keeps of a constant."""
+    """The library's state of a constant."""
 
     data: Any = None
 
 
 @dataclass(eq=False)
 class VariableRecord(TensorRecord):
-    """What the library keeps of a variable.
+    """The library's state of a variable.
 
-    slot: the name of its state. layout: of a slot that every replica has for itself.
+    Attributes:
+        slot: The name of its state slot.
+        data: The initial data.
+        layout: The layout of a slot with separate data in each replica; else None.
+        grouping: The replicas that share a value.
+        retrieval_mode: "one_per_group" or "all_replicas".
     """
 
     slot: str = ""
@@ -46,16 +51,16 @@ class VariableRecord(TensorRecord):
 
     @property
     def all_replicas(self) -> bool:
-        """Whether the session gives every replica's value."""
+        """Whether the session returns every replica's value."""
         return self.retrieval_mode == "all_replicas" and len(self.grouping.assignment) > 1
 
     def known_layout(self) -> "Layout":
-        """The layout, of a variable that has one."""
+        """Returns the layout of a variable that has one."""
         assert self.layout is not None
         return self.layout
 
     def host_copy(self) -> np.ndarray:
-        """The session's buffer: memory-mapped data stands for itself."""
+        """Returns the session's buffer: a copy of the data, or the memory-mapped data itself."""
         if self.all_replicas:
             return self.known_layout().spread(self.data)
         mapped = isinstance(self.data, np.memmap)
@@ -65,15 +70,18 @@ class VariableRecord(TensorRecord):
         return self.data if mapped else np.array(self.data)
 
     def row(self, data: np.ndarray, replica: int) -> np.ndarray:
-        """What a replica holds of the session's buffer."""
+        """Returns a replica's part of the session's buffer."""
         layout, groups = self.known_layout(), self.grouping.assignment
         if self.all_replicas:
             return layout.row(data[replica], replica)
         return layout.row(data[groups[replica]] if layout.rg.num_groups > 1 else data, replica)
 
     def returned(self, executable: Any, root: int) -> list[int]:
-        """The replicas whose groups' data the session's buffer has: of each group the first, if it
-        has some of instance `root` the first of these."""
+        """Returns the replicas whose values the session's buffer holds.
+
+        These are all replicas, or one of each group: the first of instance `root` if it has one,
+        else the first of the group.
+        """
         if self.all_replicas:
             return list(range(len(self.grouping.assignment)))
         _, here, _ = executable.replicas
@@ -83,7 +91,7 @@ class VariableRecord(TensorRecord):
         ]
 
     def of_rows(self, rows: "Mapping[int, np.ndarray]", returned: list[int]) -> np.ndarray:
-        """The session's buffer, from what replicas hold."""
+        """Returns the session's buffer, from the replicas' rows."""
         layout = self.known_layout()
         found = [layout.whole(rows, replica) for replica in returned]
         return np.stack(found) if self.all_replicas or len(found) > 1 else found[0]
@@ -94,7 +102,7 @@ class VariableRecord(TensorRecord):
         executable.write_state(self.slot, as_bits(np.asarray(rows, order="C")))
 
     def _rows(self, executable: Any, data: np.ndarray) -> np.ndarray:
-        """What replicas hold; of those of other instances 0."""
+        """Returns the replicas' rows; 0 for replicas of other instances."""
         first, here, everywhere = executable.replicas
         rows = np.zeros((everywhere, *self.known_layout().row_shape), data.dtype)
         for replica in range(first, first + here):
@@ -102,7 +110,7 @@ class VariableRecord(TensorRecord):
         return rows
 
     def fetch(self, executable: Any, root: int = 0) -> np.ndarray:
-        """The device's data as the host has it. Instances fetch together; root: see `returned`."""
+        """Returns the device's data in host form. All instances call it; root: see `returned`."""
         rows, what = executable.read_state(self.slot), f"fetching {self.tensor!r}"
         returned = self.returned(executable, root)
         if self.layout is not None:
@@ -116,27 +124,28 @@ class VariableRecord(TensorRecord):
 
 @dataclass(eq=False)
 class RemoteRecord(VariableRecord):
-    """What the library keeps of a variable in row `offset` of a remote buffer."""
+    """The library's state of a variable in row `offset` of a remote buffer."""
 
     buffer: "RemoteBuffer | None" = None
     offset: int = 0
 
     def in_buffer(self) -> "RemoteBuffer":
-        """The buffer. It is set once the variable is known to fit."""
+        """Returns the buffer, which is set after the check that the variable fits."""
         assert self.buffer is not None
         return self.buffer
 
     def read(self) -> Any:
-        """ValueError: ops take what is loaded."""
+        """Raises ValueError: ops take the tensor that remote_load returns."""
         raise ValueError(
-            f"{self.tensor!r} lies in remote buffer {self.in_buffer().remote_buffer_id}, row "
+            f"{self.tensor!r} is in remote buffer {self.in_buffer().remote_buffer_id}, row "
             f"{self.offset}: load it with ops.remote_load."
         )
 
     def send(self, executable: Any, data: np.ndarray) -> None:
         """Writes the host's data to the rows of this instance's replicas.
 
-        popart_exception: what a replica holds is larger than a row.
+        Raises:
+            popart_exception: A replica's part is larger than a row.
         """
         buffer = of(self.in_buffer())
         name, size = buffer.use(), int(np.prod(buffer.shape, dtype=np.int64))
@@ -152,7 +161,7 @@ class RemoteRecord(VariableRecord):
             executable.write_remote(name, replica, self.offset, padded)
 
     def fetch(self, executable: Any, root: int = 0) -> np.ndarray:
-        """The rows of replicas as the host has them. Instances fetch together."""
+        """Returns the rows of replicas in host form. All instances call it."""
         name, layout = of(self.in_buffer()).use(), self.known_layout()
         shape, kind = layout.row_shape, self.dtype.as_numpy()
         first, here, _ = executable.replicas
@@ -170,8 +179,8 @@ class RemoteRecord(VariableRecord):
 
 @dataclass(eq=False)
 class ShardedRecord(VariableRecord):
-    """What the library keeps of a variable of which each replica holds a shard."""
+    """The library's state of a variable that is sharded over replicas."""
 
     def read(self) -> Any:
-        """ValueError: ops take the shard."""
-        raise ValueError(f"{self.tensor!r} lies in shards: use the shard, or gather it.")
+        """Raises ValueError: ops take the shard."""
+        raise ValueError(f"{self.tensor!r} is sharded: use the shard, or gather it.")

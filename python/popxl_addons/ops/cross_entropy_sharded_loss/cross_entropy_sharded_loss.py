@@ -1,6 +1,6 @@
 """The cross entropy of scores whose classes are spread over replicas.
 
-Labels count from this shard's first class: those of other shards are negative or too large.
+Labels are relative to this shard's first class: those of other shards are negative or too large.
 """
 
 import popxl
@@ -13,13 +13,13 @@ from popxl_addons.ops.replicated_all_reduce_TP import (
 
 
 def check_scores(logits: popxl.Tensor, indices: popxl.Tensor) -> None:
-    """ValueError unless the two are scores [n, classes] and labels [n]."""
+    """Raises ValueError unless the two are scores [n, classes] and labels [n]."""
     if logits.rank != 2 or indices.shape != logits.shape[:1]:
         raise ValueError(f"Scores [n, classes] need labels [n]: {logits!r}, {indices!r}.")
 
 
 def row_max(logits: popxl.Tensor) -> popxl.Tensor:
-    """[n, 1] float32: the largest score of each row, without a gradient."""
+    """Returns the largest score of each row as float32 [n, 1], without a gradient."""
     wide = logits if logits.dtype is popxl.float32 else ops.cast(logits, popxl.float32)
     return ops.detach(ops.max(wide, [-1], True))
 
@@ -27,7 +27,7 @@ def row_max(logits: popxl.Tensor) -> popxl.Tensor:
 def sums(
     logits: popxl.Tensor, indices: popxl.Tensor, top: popxl.Tensor
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
-    """Of each row: the sum of exp(score - top), and the label's score - top, or 0."""
+    """Returns for each row the sum of exp(score - top), and the label's score - top, or 0."""
     wide = logits if logits.dtype is popxl.float32 else ops.cast(logits, popxl.float32)
     shifted = wide - top
     classes = popxl.constant(list(range(logits.shape[1])), popxl.int32)
@@ -45,12 +45,21 @@ def cross_entropy_sharded_loss(
     reduction: str = "mean",
     available_memory_proportion: "float | None" = 0.4,
 ) -> popxl.Tensor:
-    """The loss of scores [n, classes of this replica], the same on all replicas of a group.
+    """Returns the loss of scores that are spread over replicas, equal on all replicas of a group.
 
-    indices: [n], see above. ignore_index: a label, as this replica counts them, whose rows cost
-    nothing and are not part of the mean. replica_grouping: replicas that share the classes, all by
-    default. Differentiable, of logits' dtype; found in float32. available_memory_proportion: a
-    hint for hardware. ValueError: shapes, or another reduction than mean, sum and none.
+    It is differentiable. It is computed in float32 and returned in logits' dtype.
+
+    Args:
+        logits: Scores [n, classes of this replica].
+        indices: Labels [n], relative to this replica's first class.
+        ignore_index: A label, relative to this replica's first class, whose rows are ignored, also
+            in the mean.
+        replica_grouping: The replicas that share the classes; by default all.
+        reduction: "mean", "sum" or "none".
+        available_memory_proportion: A hint for hardware.
+
+    Raises:
+        ValueError: The shapes do not fit, or the reduction is another one.
     """
     check_reduction(reduction)
     check_scores(logits, indices)
@@ -65,7 +74,7 @@ def cross_entropy_sharded_loss(
 
 
 def _kept(indices: popxl.Tensor, ignore_index: "popxl.Tensor | None") -> "popxl.Tensor | None":
-    """[n] float32: 1 for the rows that count, 0 for others."""
+    """Returns 1 for rows to include and 0 for others, as float32 [n]."""
     if ignore_index is None:
         return None
     if ignore_index.dtype is not indices.dtype:

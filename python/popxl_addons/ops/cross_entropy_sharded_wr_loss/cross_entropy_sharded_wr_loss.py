@@ -18,11 +18,17 @@ def cross_entropy_sharded_wr_loss(
     indices: Sequence[popxl.Tensor],
     ipus: "Sequence[int] | None" = None,
 ) -> popxl.Tensor:
-    """The loss [n] of each row, on the first of the IPUs, in logits' dtype.
+    """Returns the loss [n] of each row, on the first of the IPUs, in logits' dtype.
 
-    logits: the shards [n, classes of the IPU], one for each IPU, of any sizes. indices: the labels
-    [n], the same on each IPU, counted from the first class of the first shard. ipus: where they
-    are, if they do not say. Differentiable. ValueError: lengths, IPUs or shapes do not fit.
+    It is differentiable.
+
+    Args:
+        logits: The shards [n, classes of the IPU], one for each IPU, of any sizes.
+        indices: The labels [n], equal on each IPU, counted from the first shard's first class.
+        ipus: The IPUs of the tensors, if the tensors do not define them.
+
+    Raises:
+        ValueError: Lengths, IPUs or shapes do not fit.
     """
     where = [t.ipu for t in logits] if ipus is None else list(ipus)
     if not logits or not len(logits) == len(indices) == len(where):
@@ -33,7 +39,7 @@ def cross_entropy_sharded_wr_loss(
     for x, y, ipu in zip(logits, indices, where, strict=True):
         check_scores(x, y)
         if x.shape[0] != logits[0].shape[0]:
-            raise ValueError(f"The shards {logits[0]!r} and {x!r} are of different rows.")
+            raise ValueError(f"The shards {logits[0]!r} and {x!r} have different rows.")
         if {of(x).ipu, of(y).ipu} - {ipu, None}:
             raise ValueError(f"{x!r} and its labels {y!r} must be on IPU {ipu}.")
     first = where[0]

@@ -1,6 +1,6 @@
-"""The scale by which float8 keeps a tensor with the least squared error, told from a histogram.
+"""The scale by which float8 keeps a tensor with the least squared error, from a histogram.
 
-`popxl.fp8_utils` has the criterion, by the same bins: see its `mse_costs`.
+`popxl.fp8_utils.mse_costs` defines the criterion, for the same bins.
 """
 
 from typing import Any
@@ -15,9 +15,11 @@ _SOURCE_MANTISSA = 10
 
 
 def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
-    """The log2_scale in [-31, 31] by which float8 keeps `src` best, an int32 scalar.
+    """Returns the log2_scale in [-31, 31] by which float8 keeps `src` best, an int32 scalar.
 
-    RuntimeError: `src` is neither float16 nor float32. TypeError: `dtype` is no float8.
+    Raises:
+        RuntimeError: `src` is neither float16 nor float32.
+        TypeError: `dtype` is not float8.
     """
     check_source(src)
     definition(dtype)
@@ -27,7 +29,7 @@ def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> p
     def body(op: OpBuild) -> Any:
         i32, f64 = dtypes.int32, dtypes.float64
         size = op("reshape", op.cast(op("abs", src), f64), shape=[src.nelms])
-        # float64's log2 tells numbers below a power of two from it, of all that float32 has.
+        # float64's log2 separates every float32 number just below a power of two from that power.
         exponent = op("floor", op("log2", size))
         index = op("add", op("clamp", exponent, low=-127.0, high=126.0), op.scalar(f64, 127.0))
         number = op("eq", size, size)
@@ -39,7 +41,7 @@ def fp8_mse_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> p
         cost = op("sum", op("mul", op.array(costs, f64), above), axes=[1])
         least = op("eq", cost, op("min", cost, axes=[0]))
         ties = op.cast(least, i32)
-        # The middle one of those that cost the same.
+        # It chooses the middle one of equal costs.
         middle = op("shift_right", op("sum", ties, axes=[0]), op.scalar(i32, 1))
         rank = op("cumsum", ties, axis=0)
         chosen = op("mul", ties, op.cast(op("gt", rank, middle), i32))

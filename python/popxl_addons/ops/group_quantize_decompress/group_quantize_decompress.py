@@ -18,16 +18,25 @@ _SHIFTS = _BITS * np.arange(_PACKED - 1, -1, -1)
 def group_quantize_compress_numpy(
     t: np.ndarray, group_size: int, dim: int = -1
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Packed [..., groups, group_size / 4] uint16, scale and offset [..., groups, 1] float16.
+    """Packs numbers into 4 bits.
 
-    t: numbers whose axis `dim`, moved to the end, is groups of group_size. ValueError when it is
-    no such groups, and for numbers that are not finite.
+    Args:
+        t: Finite numbers.
+        group_size: The numbers in a group, a multiple of 4.
+        dim: The axis of the groups, which is moved to the end.
+
+    Returns:
+        Packed numbers [..., groups, group_size / 4] of uint16, and the scale and the offset
+        [..., groups, 1] of float16.
+
+    Raises:
+        ValueError: The axis cannot be divided into such groups, or numbers are not finite.
     """
     t = np.moveaxis(np.asarray(t), dim, -1)
     columns = t.shape[-1]
     if group_size < 1 or group_size % _PACKED or columns % group_size:
         raise ValueError(
-            f"{columns} columns cannot be groups of {group_size}, which must be a multiple of 4."
+            f"{columns} columns cannot form groups of {group_size}, which must be a multiple of 4."
         )
     if not np.isfinite(t).all():
         raise ValueError("Only finite numbers can be packed: some are infinite or NaN.")
@@ -44,9 +53,9 @@ def group_quantize_compress_numpy(
 def group_quantize_decompress_numpy(
     t: np.ndarray, scale: np.ndarray, bias: np.ndarray, dim: int = -1
 ) -> np.ndarray:
-    """[..., groups · group_size] float16: what `group_quantize_compress_numpy` packed.
+    """Unpacks `group_quantize_compress_numpy`'s results to [..., groups · group_size] float16.
 
-    dim: the axis to which the last one is moved.
+    dim: The axis to which the last one is moved.
     """
     codes = (t[..., None] >> _SHIFTS.astype(np.uint16)) & _STEPS
     codes = codes.reshape(*t.shape[:-1], -1).astype(np.float16)
@@ -55,7 +64,7 @@ def group_quantize_decompress_numpy(
 
 
 def _per_group(t: popxl.Tensor, values: popxl.Tensor) -> list[int]:
-    """The shape [rows, groups, 1] of scales or offsets. ValueError: they have another."""
+    """Returns the shape [rows, groups, 1] of scales or offsets. Raises ValueError for others."""
     if values.rank not in (2, 3) or (*values.shape, 1)[:3] != (*t.shape[:2], 1):
         raise ValueError(
             f"{t!r} needs scales and offsets of shape {(*t.shape[:2], 1)}: {values!r}."
@@ -66,11 +75,20 @@ def _per_group(t: popxl.Tensor, values: popxl.Tensor) -> list[int]:
 def group_quantize_decompress(
     t: popxl.Tensor, group_scale: popxl.Tensor, group_bias: popxl.Tensor, dim: int = -1
 ) -> popxl.Tensor:
-    """`group_quantize_decompress_numpy` on the device, of a matrix [rows, groups · group_size].
+    """Unpacks a matrix [rows, groups · group_size] on the device.
 
-    t: uint16 [rows, groups, group_size / 4] (TypeError; NotImplementedError for another rank).
-    group_scale, group_bias: [rows, groups] or [rows, groups, 1] (ValueError). dim: the axis to
-    which the last one is moved.
+    See `group_quantize_decompress_numpy`.
+
+    Args:
+        t: uint16 [rows, groups, group_size / 4].
+        group_scale: [rows, groups] or [rows, groups, 1].
+        group_bias: [rows, groups] or [rows, groups, 1].
+        dim: The axis to which the last one is moved.
+
+    Raises:
+        TypeError: t is not uint16.
+        NotImplementedError: t has another rank.
+        ValueError: The scales or offsets have another shape.
     """
     if t.dtype is not dtypes.uint16:
         raise TypeError(f"Packed weights are uint16 but got {t!r}.")

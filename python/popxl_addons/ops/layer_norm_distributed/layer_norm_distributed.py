@@ -12,11 +12,20 @@ def layer_norm_distributed(
     epsilon: float = 1e-5,
     group: "popxl.ReplicaGrouping | None" = None,
 ) -> popxl.Tensor:
-    """(x - mean) / √(variance + epsilon) · w + b, of rows whose columns are on a group.
+    """Returns (x - mean) / √(variance + epsilon) · w + b, of rows that are spread over a group.
 
-    t: [n, c], this replica's columns; w, b: [c] (AssertionError for other ranks).
-    Statistics are of all replicas' columns, in float32. Differentiable. ValueError for scales of
-    another shape.
+    The statistics are of all replicas' columns, in float32. The result is differentiable.
+
+    Args:
+        t: This replica's columns [n, c].
+        w: The scale [c].
+        b: The shift [c].
+        epsilon: Added to the variance.
+        group: The replicas that share rows; by default all.
+
+    Raises:
+        AssertionError: An argument has another rank.
+        ValueError: w or b has another shape.
     """
     if (t.rank, w.rank, b.rank) != (2, 1, 1):
         raise AssertionError("a matrix, a scale and a shift are needed")

@@ -5,5 +5,5 @@ from popxl import ops
 
 
 def linear_layout(t: popxl.Tensor, bs: int = 1) -> popxl.Tensor:
-    """`t`, in blocks of `bs` elements on the tiles in order: on the emulator, `t` itself."""
+    """Lays `t` out in blocks of `bs` elements on the tiles in order; the emulator copies `t`."""
     return ops.identity(t, t.name)

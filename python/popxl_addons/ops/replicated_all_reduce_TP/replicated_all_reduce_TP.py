@@ -1,6 +1,7 @@
-"""All-reduces for layers that are spread over replicas: identities one way.
+"""All-reduces for layers that are spread over replicas; forward or backward may be an identity.
 
-group: replicas that share a layer; all of them by default.
+Common argument:
+    group: The replicas that share a layer; by default all.
 """
 
 from typing import TypeAlias
@@ -14,7 +15,7 @@ _NAME = "replicated_all_reduce_TP_out"
 
 
 def reduced(t: popxl.Tensor, op: str, group: Group, way: str, name: str) -> popxl.Tensor:
-    """`t` reduced "forward", its gradient "backward", or "both"; the other passes as it is."""
+    """Reduces `t` ("forward"), its gradient ("backward"), or "both"; the other is unchanged."""
     attrs = collective_attrs(op, group)
     reduce = lambda g, v: [emit_in(g, "all_reduce", v[0], **attrs)]  # noqa: E731
     copy = lambda g, v: [emit_in(g, "identity", v[0])]  # noqa: E731
@@ -28,9 +29,9 @@ def reduced(t: popxl.Tensor, op: str, group: Group, way: str, name: str) -> popx
 def replicated_all_reduce_identical_inputs(
     t: popxl.Tensor, op: str = "add", group: Group = None
 ) -> popxl.Tensor:
-    """`t`, which is the same on all replicas of the group; the gradients are reduced by `op`.
+    """Returns `t`, which is equal on all replicas of the group; `op` reduces the gradients.
 
-    For the input of a layer whose outputs are spread over replicas.
+    It is for the input of a layer whose outputs are spread over replicas.
     """
     return reduced(t, op, group, "backward", _NAME)
 
@@ -38,13 +39,13 @@ def replicated_all_reduce_identical_inputs(
 def replicated_all_reduce_identical_grad_inputs(
     t: popxl.Tensor, op: str = "add", group: Group = None
 ) -> popxl.Tensor:
-    """`t` reduced over the group by `op`; the gradient, the same everywhere, passes as it is.
+    """Reduces `t` over the group by `op`; the gradient, equal on all replicas, is unchanged.
 
-    For the output of a layer whose inputs are spread over replicas.
+    It is for the output of a layer whose inputs are spread over replicas.
     """
     return reduced(t, op, group, "forward", _NAME)
 
 
 def replicated_all_reduce(t: popxl.Tensor, op: str = "add", group: Group = None) -> popxl.Tensor:
-    """`t` reduced over the group, and so are the gradients."""
+    """Reduces `t` and its gradients over the group."""
     return reduced(t, op, group, "both", _NAME)

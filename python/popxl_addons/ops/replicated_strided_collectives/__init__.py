@@ -1,4 +1,4 @@
-"""Collectives of groups whose replicas lie a stride apart."""
+"""Collectives over groups of replicas with a stride."""
 
 from popxl_addons.ops.replicated_strided_collectives.replicated_all_gather_strided import (
     replicated_all_gather_strided as replicated_all_gather_strided,

@@ -1,4 +1,4 @@
-"""All-gathers over groups of replicas that lie a stride apart."""
+"""All-gathers over groups of replicas with a stride."""
 
 import popxl
 from popxl import ops
@@ -10,9 +10,9 @@ _NAME = "replicated_all_gather_strided_out"
 def replicated_all_gather_strided(
     t: popxl.Tensor, group: "popxl.ReplicaGrouping | None" = None
 ) -> popxl.Tensor:
-    """The elements of all replicas of the group, one replica behind the other: flat.
+    """Gathers the elements of all replicas of the group, concatenated and flat.
 
-    Of a shard: the whole, of its meta shape.
+    For a shard, it returns the whole tensor with its meta shape.
     """
     if t.meta_shape:
         whole = replicated_all_gather(t, group=group, output_shape="meta_shape")

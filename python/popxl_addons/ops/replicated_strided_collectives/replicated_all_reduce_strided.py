@@ -1,4 +1,4 @@
-"""All-reduces over groups of replicas that lie a stride apart: those of layers over replicas."""
+"""All-reduces over groups of replicas with a stride, for layers that are spread over replicas."""
 
 import popxl
 from popxl_addons.graph import GraphWithNamedArgs
@@ -25,7 +25,7 @@ def replicated_all_reduce_strided_identical_grad_inputs(
 def replicated_all_reduce_strided(
     t: popxl.Tensor, op: str = "add", group: Group = None
 ) -> popxl.Tensor:
-    """`t` reduced over the group, and so are the gradients."""
+    """Reduces `t` and its gradients over the group."""
     return reduced(t, op, group, "both", _NAME)
 
 
@@ -35,7 +35,7 @@ def replicated_all_reduce_strided_graph(
     group: Group = None,
     use_io_tiles: bool = False,
 ) -> tuple[GraphWithNamedArgs, list[str]]:
-    """A graph that reduces each of its named inputs, and the names of its outputs, sorted."""
+    """Makes a graph that reduces its named inputs. Returns it and its outputs' sorted names."""
     names, found = tensors.unpack()
     made = {}
     graph = popxl.gir().create_empty_graph("replica_reduce")

@@ -10,9 +10,10 @@ from popxl import ops
 def trig_tables(
     seq_len: int, rotary_dim: int, base: float = 10_000, np_dtype: Any = "float32"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(sin, cos) of position / base^(2 i / rotary_dim): [seq_len, rotary_dim / 2].
+    """Returns (sin, cos) of position / base^(2 i / rotary_dim): [seq_len, rotary_dim / 2].
 
-    ValueError for an odd rotary_dim.
+    Raises:
+        ValueError: rotary_dim is odd.
     """
     if rotary_dim % 2:
         raise ValueError(f"rotary_dim must be even but is {rotary_dim}.")
@@ -27,7 +28,7 @@ def trig_table_constants(
     base: float = 10_000,
     dtype: popxl.dtype = popxl.float32,
 ) -> tuple[popxl.Tensor, popxl.Tensor]:
-    """`trig_tables` as constants of the current graph."""
+    """Returns `trig_tables` as constants of the current graph."""
     sin, cos = trig_tables(seq_len, rotary_dim, base)
     return popxl.constant(sin, dtype, "sin"), popxl.constant(cos, dtype, "cos")
 
@@ -35,10 +36,17 @@ def trig_table_constants(
 def rotary_pos_embed(
     t: popxl.Tensor, sin: popxl.Tensor, cos: popxl.Tensor, rotary_dim: "int | None" = None
 ) -> popxl.Tensor:
-    """Each pair of neighbours (2 i, 2 i + 1) of the last axis turned by its angle.
+    """Rotates each pair of neighbours (2 i, 2 i + 1) of the last axis by its angle.
 
-    t: [..., sequence, size]. sin, cos: [sequence, rotary_dim / 2] (`trig_tables`); what is behind
-    rotary_dim, by default twice their columns, stays. ValueError when they do not fit.
+    Args:
+        t: [..., sequence, size].
+        sin: [sequence, rotary_dim / 2], from `trig_tables`.
+        cos: [sequence, rotary_dim / 2], from `trig_tables`.
+        rotary_dim: The number of rotated elements; by default twice the columns of sin. The other
+            elements are unchanged.
+
+    Raises:
+        ValueError: The shapes do not fit.
     """
     half = sin.shape[-1]
     rest = t.shape[-1] - 2 * half

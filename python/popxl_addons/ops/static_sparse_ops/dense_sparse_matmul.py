@@ -1,4 +1,4 @@
-"""Products of tensors with sparse matrices that never change."""
+"""Products of tensors with constant sparse matrices."""
 
 from typing import Any
 
@@ -8,10 +8,18 @@ from popxl import ops
 
 
 def dense_const_sparse_matmul(lhs: popxl.Tensor, rhs: Any, output_cols: int) -> popxl.Tensor:
-    """lhs @ rhs, of shape [..., output_cols], for a SciPy sparse matrix, e.g. a csr_matrix.
+    """Returns lhs @ rhs, of shape [..., output_cols], for a SciPy sparse matrix.
 
-    It becomes a dense constant: the emulated IPU keeps no sparse ones. lhs: [..., m, k]. rhs: [k,
-    output_cols]. RuntimeError: lhs is neither float16 nor float32. ValueError: sizes do not fit.
+    The matrix becomes a dense constant: the emulated IPU does not have sparse ones.
+
+    Args:
+        lhs: [..., m, k].
+        rhs: [k, output_cols], e.g. a csr_matrix.
+        output_cols: The columns of rhs.
+
+    Raises:
+        RuntimeError: lhs is neither float16 nor float32.
+        ValueError: The sizes do not fit.
     """
     if lhs.dtype not in (popxl.float16, popxl.float32):
         raise RuntimeError(f"dense_const_sparse_matmul takes float16 or float32 but got {lhs!r}.")
@@ -24,9 +32,9 @@ def dense_const_sparse_matmul(lhs: popxl.Tensor, rhs: Any, output_cols: int) -> 
 
 
 def random_sparse(dense: np.ndarray, density: float = 0.5) -> np.ndarray:
-    """`dense`, of whose elements each stays with probability `density`; the others become 0.
+    """Keeps each element of `dense` with probability `density`; the others become 0.
 
-    At least one stays. Works in place, and returns the array.
+    At least one is kept. Works in place, and returns the array.
     """
     kept = np.random.random_sample(dense.shape) < density
     if dense.size and not kept.any():

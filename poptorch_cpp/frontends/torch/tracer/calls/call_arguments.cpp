@@ -36,7 +36,7 @@ class Checker {
     if (std::holds_alternative<JsonObject>(value)) return check_tensor(value);
     const auto* items = std::get_if<JsonList>(&value);
     if (!items) return;  // torch checks single values itself
-    if (type.kind() != TypeKind::ListType) fail("a list stands where none is taken");
+    if (type.kind() != TypeKind::ListType) fail("a list is given where none is allowed");
     for (const Json& item : *items) {
       check(item, *type.castRaw<c10::ListType>()->getElementType());
     }
@@ -46,7 +46,7 @@ class Checker {
     const Json *operand = value.find("operand"), *sizes = value.find("empty");
     if (operand) {
       const auto* number = std::get_if<int64_t>(operand);
-      if (!number || *number != operands_++) fail("operands are not numbered in their order");
+      if (!number || *number != operands_++) fail("operands are not numbered in order");
     } else if (sizes) {
       check_sizes(*sizes);
     } else {
@@ -59,10 +59,10 @@ class Checker {
 
   void check_sizes(const Json& sizes) const {
     const auto* items = std::get_if<JsonList>(&sizes);
-    if (!items) fail("sizes are no list");
+    if (!items) fail("sizes are not a list");
     for (const Json& item : *items) {
       const auto* size = std::get_if<int64_t>(&item);
-      if (!size || *size < 0) fail("a size is no natural number");
+      if (!size || *size < 0) fail("a size is not a natural number");
     }
   }
 

@@ -209,7 +209,7 @@ GenericCall::GenericCall(const std::string& schema, const std::string& arguments
   check_pure(op_);
   check_arguments(op_.schema(), arguments_);
   if (dtypes_.empty()) {
-    throw support::UserError(str("'", schema, "' is given no tensor with elements."));
+    throw support::UserError(str("'", schema, "' has no operand with elements."));
   }
 }
 

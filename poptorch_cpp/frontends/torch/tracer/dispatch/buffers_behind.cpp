@@ -58,10 +58,10 @@ std::string buffers_behind(Tracer& tracer, c10::ArrayRef<IValue> wanted) {
     if (!add_buffers(tracer, tracer.read(tensor), buffers)) return "";
   }
   if (buffers.empty()) return "";
-  return support::str(" It follows from '", support::join(buffers, "', '"),
-                      "': buffers are state, which may change. What stays as it is should be a "
-                      "plain attribute (self.name = tensor, without register_buffer), as those are "
-                      "constants, known while the model is traced.");
+  return support::str(" It depends on '", support::join(buffers, "', '"),
+                      "': buffers are state, which may change. Make a tensor that never changes a "
+                      "plain attribute (self.name = tensor, without register_buffer): plain "
+                      "attributes are constants, known while the model is traced.");
 }
 
 }  // namespace poptorch::frontend

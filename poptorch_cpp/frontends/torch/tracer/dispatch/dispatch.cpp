@@ -123,7 +123,8 @@ void warn_of_float64(const Handled& h, const std::vector<TensorValue>& values) {
 
 std::vector<TensorValue> by_generic_op(const Handled& h) {
   if (!h.info.writes.empty() && !returns_written(h)) {
-    h.call.unsupported_op("It writes arguments and returns other tensors, as no generic op does.");
+    h.call.unsupported_op(
+        "It writes arguments and also returns other tensors, which a generic op cannot do.");
   }
   auto values = emit_generic(h.tracer, h.op, h.info, h.arguments, h.call);
   if (h.info.is_loss) {

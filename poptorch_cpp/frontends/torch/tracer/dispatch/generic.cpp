@@ -97,7 +97,7 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
     inferred = infer(generic, operands);
   }
   if (!inferred) {
-    call.unsupported_op("It has no CPU kernel, which would stand in for one of the device's.");
+    call.unsupported_op("It has no CPU kernel that the device could use.");
   }
   const std::vector<at::Tensor>& results = *inferred;
   const bool all_empty = std::all_of(results.begin(), results.end(), [](const at::Tensor& result) {

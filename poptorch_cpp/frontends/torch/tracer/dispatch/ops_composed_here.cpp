@@ -33,7 +33,7 @@ Results covariance(const Handled& h) {
   }
   const int64_t observations = x.size(1);
   if (weights.defined() && (weights.dim() != 1 || weights.numel() != observations)) {
-    h.call.fail("fweights and aweights must have one number an observation.");
+    h.call.fail("fweights and aweights must have one number per observation.");
   }
   if (!weights.defined()) weights = at::ones({observations}, x.options());
   const at::Tensor total = weights.sum();
@@ -66,9 +66,9 @@ Results least_squares(const Handled& h) {
   const auto [q, r] = at::linalg_qr(is_tall ? a : a.mH());
   const at::Tensor x = is_tall ? at::linalg_solve_triangular(r, at::matmul(q.mH(), b), true)
                                : at::matmul(q, at::linalg_solve_triangular(r.mH(), b, false));
-  h.tracer.warn_once(support::str("torch.linalg.lstsq", h.tracer.place(),
-                                  " takes its matrices to have full rank: of others the result has "
-                                  "nan or infinity"));
+  h.tracer.warn_once(support::str(
+      "torch.linalg.lstsq", h.tracer.place(),
+      " assumes that its matrices have full rank: for others the result has nan or infinity"));
   at::Tensor residuals = h.tracer.make_empty({0}, a.scalar_type()), singular = residuals;
   at::Tensor rank = h.tracer.make_empty({0}, at::kLong);
   if (rows > columns && driver != "gelsy") {

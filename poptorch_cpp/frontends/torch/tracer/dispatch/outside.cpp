@@ -29,10 +29,10 @@ void refuse_outside(const c10::OperatorHandle& op, const torch::jit::Stack& stac
   const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
   const auto kept = std::find_if(arguments.begin(), arguments.end(), is_of_a_trace);
   if (kept == arguments.end()) return;
-  const support::UserError error(support::str(
-      "[tracer] ", op.schema().name(), " takes a tensor", shape_of(*kept),
-      " that the forward of a wrapped model made, when forward is over: it has no values. Return "
-      "it from forward, and use what the wrapper's call gives."));
+  const support::UserError error(
+      support::str("[tracer] ", op.schema().name(), " uses a tensor", shape_of(*kept),
+                   " that the forward of a wrapped model made, after forward has ended: it has no "
+                   "values. Return it from forward, and use the result of the wrapper's call."));
   if (raise_outside) raise_outside(error);
   throw error;
 }

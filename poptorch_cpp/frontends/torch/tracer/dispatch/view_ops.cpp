@@ -23,7 +23,7 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
   } else if (base.scalar_type() != result.scalar_type()) {
     h.call.unsupported(
         "the bytes of a tensor as numbers of another dtype are not supported. Convert the numbers "
-        "with to(dtype), or make such a view on the host and hand it in.");
+        "with to(dtype), or make such a view on the host and pass it as an input.");
   } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {
     h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
   }

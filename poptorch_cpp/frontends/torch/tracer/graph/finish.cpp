@@ -18,9 +18,9 @@ void Tracer::check_memory() const {
   for (const Lent& lent : lent_) {
     const c10::StorageImpl* now = lent.tensor.storage().unsafeGetStorageImpl();
     if (lent.name.empty() || now == lent.storage.unsafeGetStorageImpl()) continue;
-    throw UserError(str("[tracer] forward gives '", lent.name,
-                        "' other memory (.data = ..., set_). Write into it instead, under "
-                        "torch.no_grad(): copy_()."));
+    throw UserError(str(
+        "[tracer] forward replaces the memory of '", lent.name,
+        "' (.data = ..., set_). Write into the tensor instead, under torch.no_grad(): copy_()."));
   }
 }
 
@@ -44,7 +44,7 @@ void Tracer::check_blocks() {
   for (ir::Op* op : builder_.graph().ops()) {
     if (!op->placement.block.empty()) {
       block = op->placement.block;
-      side = "behind";
+      side = "after";
     }
     if (op->placement.ipu >= 0 || op->def().is_leaf() || op->def().stops_gradient()) continue;
     if (!blocks_are_scopes_) {

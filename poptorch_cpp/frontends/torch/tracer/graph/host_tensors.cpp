@@ -125,9 +125,9 @@ std::optional<bool> Tracer::expected(const at::Tensor& tensor) {
   if (!literal) return std::nullopt;
   const bool answer = *literal->data() != std::byte{0};
   builder_.emit("check_answer", {value}, {{"answer", answer}, {"line", place()}});
-  warn_once(support::str("forward asks", place(),
-                         " whether numbers are finite. The program is made for those that are, and "
-                         "ends its run where they are not"));
+  warn_once(support::str("forward tests", place(),
+                         " whether numbers are finite. The program is compiled for finite numbers, "
+                         "and a run with others ends with an error"));
   return answer;
 }
 

@@ -91,7 +91,7 @@ std::vector<at::Tensor> Tracer::gradients(const std::vector<at::Tensor>& outputs
   for (const ir::Op* op : builder_.graph().ops()) {
     if (!op->def().runs_graphs() || !ir::gradient_of(*op).empty()) continue;
     throw support::UnsupportedError(
-        str("[tracer] gradients behind poptorch.for_loop or poptorch.cond",
+        str("[tracer] gradients through poptorch.for_loop or poptorch.cond",
             ir::place_text(op->location), " are not supported inside forward", place(),
             ". Write the loop in Python."));
   }

@@ -69,8 +69,8 @@ void bring_forward(ir::Op* call, size_t count) {
     if (!maker || maker->is_before(first)) continue;
     if (maker->role() != ir::Role::kConstant) {
       throw support::UnsupportedError(
-          "[hook] the hook uses a tensor that was made after its own was used first. Register the "
-          "hook before that.");
+          "[hook] the hook uses a tensor that was made after the hooked tensor was first used. "
+          "Register the hook before that use.");
     }
     maker->graph().move_before(maker, first);
   }

@@ -19,7 +19,7 @@ struct Refusal {
 };
 
 // Ends the message of an error that stops a trace.
-constexpr const char* kBehindEnd = " The trace ended there: ops behind it were not looked at.";
+constexpr const char* kBehindEnd = " The trace ended there: later ops were not examined.";
 
 class Refusals {
  public:

@@ -1,5 +1,7 @@
-"""Classes of ops: `op.AddOp` is the class of ops of type "Add". Each name stays in its module, as
-in `op.exchange.HostLoadOp`, and is found here as well."""
+"""Classes of ops: `op.AddOp` is the class of ops of type "Add".
+
+This package also has the names of its modules, such as `op.exchange.HostLoadOp`.
+"""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Classes of ops at places that are known at run time."""
+"""Classes of ops at indices that are known at run time."""
 
 from popart._internal.ir.op.classes import op_class
 

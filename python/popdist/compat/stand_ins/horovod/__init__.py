@@ -1,4 +1,4 @@
-"""A stand-in of popdist's: see horovod.torch."""
+"""A stand-in from popdist: see horovod.torch."""
 
 from typing import Any
 

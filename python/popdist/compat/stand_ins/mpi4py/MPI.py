@@ -1,4 +1,4 @@
-"""A stand-in of mpi4py.MPI: what programs for several instances call, over popdist's group."""
+"""A stand-in of mpi4py.MPI: the functions that distributed programs call, over popdist."""
 
 import json
 from typing import Any
@@ -12,11 +12,11 @@ class _World:
     """All instances of the program."""
 
     def Get_rank(self) -> int:
-        """This instance's number."""
+        """Returns this instance's number."""
         return popdist.getInstanceIndex()
 
     def Get_size(self) -> int:
-        """How many instances there are."""
+        """Returns the number of instances."""
         return popdist.getNumInstances()
 
     rank = property(Get_rank)
@@ -28,9 +28,12 @@ class _World:
         array[...] = collectives.broadcast(array, root)
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
-        """The root's value: numbers, texts, None, lists, tuples and dicts of these.
+        """Returns the root's value: numbers, strings, None, lists, tuples and dicts of these.
 
-        It goes as JSON, numpy's numbers as Python's. TypeError for anything else.
+        The value is sent as JSON, with numpy's numbers as Python's.
+
+        Raises:
+            TypeError: The value has another type.
         """
         own = self.Get_rank() == root
         sent = json.dumps(_plain(obj)).encode() if own else b""
@@ -38,7 +41,7 @@ class _World:
         return obj if own else _restored(json.loads(found))
 
     def Barrier(self) -> None:
-        """Waits until all are here."""
+        """Blocks until all instances have called it."""
         popdist.synchronize()
 
     barrier = Barrier
@@ -61,12 +64,12 @@ class _World:
 def _array(buffer: Any) -> numpy.ndarray:
     found = buffer[0] if isinstance(buffer, (list, tuple)) else buffer
     if not isinstance(found, numpy.ndarray):
-        raise TypeError(f"a numpy array is needed, not {type(found).__name__}.")
+        raise TypeError(f"pass a numpy array, not {type(found).__name__}.")
     return found
 
 
 def _plain(value: Any) -> Any:
-    """What JSON keeps: tuples and dicts are marked, so that keys keep their types."""
+    """Returns a value that JSON keeps: tuples and dicts are marked, so that keys keep types."""
     if isinstance(value, numpy.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -78,8 +81,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {"dict": [[_plain(key), _plain(item)] for key, item in value.items()]}
     raise TypeError(
-        f"bcast of a {type(value).__name__}: numbers, texts, None, lists, tuples and dicts are "
-        "sent, and arrays by Bcast."
+        f"bcast of a {type(value).__name__} is not possible. Pass numbers, strings, None, lists, "
+        "tuples or dicts; send arrays with Bcast."
     )
 
 

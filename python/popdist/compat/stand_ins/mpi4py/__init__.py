@@ -1,4 +1,4 @@
-"""A stand-in of popdist's: see mpi4py.MPI."""
+"""A stand-in from popdist: see mpi4py.MPI."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""Forward-mode derivatives in a trace: torch.autograd.forward_ad, and torch.func.linearize by it.
+"""Forward-mode derivatives in a trace: torch.autograd.forward_ad, and so torch.func.linearize.
 
-A dual is a leaf beside its tangent. The tangent of what follows from it is the derivative of a
-pull-back by its seed, along the tangents of all duals of the level.
+A dual is a leaf and its tangent. The tangent of a result is the derivative of a pull-back by its
+seed, along the tangents of all duals of the level.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch.fx.experimental import const_fold
 from torch.utils import _pytree as trees
 
 _duals: list[tuple[torch.Tensor, torch.Tensor]] = []
-_followed_before: list[bool] = []  # whether gradients were, outside of the level
+_followed_before: list[bool] = []  # whether gradients were enabled outside of the level
 
 
 def _enter_level() -> int:
@@ -50,11 +50,11 @@ def _unpack_dual(tensor: torch.Tensor, *, level: int | None = None) -> Any:
 
 
 def _run_again(function: Callable) -> Callable:
-    """Stands for linearize's make_fx: no graph is kept, as what runs is recorded anyway."""
+    """Replaces make_fx in linearize: the trace records the function, so no graph is needed."""
     return lambda _: lambda *tangents: trees.tree_leaves(function(tangents))
 
 
-# (holder, name, stand-in)
+# (holder, name, replacement)
 REPLACEMENTS: list[tuple[Any, str, Callable]] = [
     (forward_ad, "enter_dual_level", _enter_level),
     (forward_ad, "exit_dual_level", _exit_level),

@@ -1,7 +1,7 @@
 """torch.autograd.grad and the transforms of torch.func in a trace.
 
-A gradient is made of ops of the graph (Tracer::gradients). Transforms differentiate leaves of their
-own; under vmap a leaf has every level's axis, so that each element has its own gradient.
+A gradient consists of ops of the graph (Tracer::gradients). Transforms differentiate by separate
+leaves. Under vmap, a leaf has the axes of all levels, so that each element has its own gradient.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from torch.utils import _pytree as trees
 
 _FUNCTORCH: Any = torch._C._functorch
 
-# A tensor whose first axes are those of vmap's levels, which are named from the outermost on.
+# A tensor whose first axes belong to vmap's levels, and these levels from the outermost on.
 Physical = tuple[torch.Tensor, list[int]]
 
 
@@ -30,7 +30,7 @@ def gradients_of(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Stands for torch.autograd.grad. A graph is always retained."""
+    """Replaces torch.autograd.grad. The graph is always retained."""
     del retain_graph
     outputs, inputs = _as_list(outputs), _as_list(inputs)
     given: list[Any] = [None] * len(outputs) if grad_outputs is None else _as_list(grad_outputs)
@@ -83,7 +83,7 @@ def _zeros_for_none(found: Sequence, inputs: Sequence[torch.Tensor]) -> list[tor
 
 
 def _gradients(outputs: Sequence, seeds: Sequence, inputs: Sequence, create: bool) -> list:
-    """None where nothing depends on the input."""
+    """Returns the gradients of inputs; None if no output depends on the input."""
     physical = [[_physical(tensor) for tensor in part] for part in (outputs, seeds, inputs)]
     with pyfunctorch.temporarily_clear_interpreter_stack(), torch.set_grad_enabled(create):
         found = _physical_gradients(*physical)
@@ -101,7 +101,7 @@ def _physical_gradients(
         if not set(own) <= set(of_input):
             raise Error(
                 f"[vmap] a gradient inside of vmap by a tensor from outside ({user_location()}) is "
-                "not supported. Hand the tensor to the mapped function, or use torch.func.grad."
+                "not supported. Pass the tensor to the mapped function, or use torch.func.grad."
             )
     pairs = []
     for y, seed in zip(outputs, seeds, strict=True):
@@ -120,7 +120,7 @@ def _physical_gradients(
 def _round_by_round(
     outputs: list[Physical], seeds: list[Physical], inputs: list[Physical], level: int
 ) -> list[Physical | None]:
-    """For seeds of a level that only they have: one backward pass for each of its elements."""
+    """Runs one backward pass for each element of a level that only seeds have."""
     rounds = []
     for i in range(_sizes(seeds)[level]):
         chosen = [
@@ -147,7 +147,7 @@ def _sizes(tensors: Sequence[Physical]) -> dict[int, int]:
 
 
 def _with_levels(tensor: Physical, wanted: list[int], sizes: dict[int, int]) -> torch.Tensor:
-    """With an axis for each level that is wanted; those it has are among them."""
+    """Adds an axis for each missing level of `wanted`, which includes the tensor's levels."""
     x, own = tensor
     for place, level in enumerate(wanted):
         if level not in own:
@@ -172,7 +172,7 @@ def _wrapped(x: torch.Tensor, levels: list[int]) -> torch.Tensor:
 
 
 def leaf(x: Any) -> Any:
-    """What a transform differentiates in the place of a tensor that it was given."""
+    """Returns the leaf that a transform differentiates instead of a tensor."""
     if not isinstance(x, torch.Tensor) or not x.is_floating_point():
         return x
     mapped = {
@@ -188,7 +188,7 @@ def leaf(x: Any) -> Any:
 
 @contextlib.contextmanager
 def _no_level() -> Iterator[int]:
-    """Stands for functorch's count of nested transforms: leaves are told apart without one."""
+    """Replaces functorch's count of nested transforms, which leaves do not need."""
     yield 0
 
 
@@ -199,7 +199,7 @@ def of_transform(
     retain_graph: bool = False,
     create_graph: bool = True,
 ) -> tuple[torch.Tensor, ...]:
-    """Stands for functorch's own gradient, which is zero of what nothing depends on."""
+    """Replaces functorch's gradient, which is zero for inputs that no output depends on."""
     seeds = [None] * len(outputs) if grad_outputs is None else list(grad_outputs)
     seeds = [_seed(*pair) for pair in zip(outputs, seeds, strict=True)]
     return tuple(_zeros_for_none(_gradients(outputs, seeds, inputs, create_graph), inputs))
@@ -214,7 +214,7 @@ def _forward_mode(
     strict: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """Stands for functorch's jvp: the derivative of a pull-back by its seed, along the tangents."""
+    """Replaces functorch's jvp by the derivative of a pull-back by its seed, along the tangents."""
     del strict
     with torch.enable_grad():
         primals = trees.tree_map(leaf, primals)
@@ -230,7 +230,7 @@ def _forward_mode(
     return (*results, aux) if has_aux else results
 
 
-# (holder, name, stand-in)
+# (holder, name, replacement)
 REPLACEMENTS: list[tuple[Any, str, Callable]] = [
     (torch.autograd, "grad", gradients_of),
     (eager_transforms, "grad_increment_nesting", _no_level),

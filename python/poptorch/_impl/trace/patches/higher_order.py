@@ -1,7 +1,7 @@
-"""Torch's operators that take functions, in a trace: they have no kernels but Python's.
+"""Torch's operators that take functions, in a trace: their kernels are in Python.
 
-Each is registered for the tracer's dispatch key, which only a thread that traces includes. Torch
-compiles the functions on the way there unless it believes to be compiling already.
+Each is registered for the tracer's dispatch key, which only a tracing thread includes. Torch would
+compile the functions before that, unless a flag says that it is compiling already.
 """
 
 import inspect
@@ -27,14 +27,14 @@ Tensors = Sequence[torch.Tensor]
 
 @cond_op.py_impl(_KEY)
 def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -> Any:
-    """torch.cond: a branch of the device, or the one that runs where the condition is known."""
+    """torch.cond: a branch on the device, or only one body if the condition is known."""
     known = _torch.known(pred) if isinstance(pred, torch.Tensor) else pred
     if known is not None:
         return (true_fn if known else false_fn)(*operands)
     if _torch.is_training():
         raise Error(
-            "[torch.cond] a condition that depends on an input, a weight or a random number "
-            "chooses on the device, which is only supported in inference. Use torch.where."
+            "[torch.cond] a condition that depends on an input, a weight or a random number is "
+            "evaluated on the device, which is only supported in inference. Use torch.where."
         )
     leaves, shape = trees.tree_flatten(operands)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -58,7 +58,7 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) 
 
 @while_loop_op.py_impl(_KEY)
 def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Tensors) -> Any:
-    """while_loop: unrolled, as often as is known in a trace. The last that its body gave."""
+    """while_loop: unrolled if the trace knows the conditions. Returns the last body's results."""
     made: Any = None
     while True:
         answer = goes_on(*carried, *others)
@@ -67,7 +67,7 @@ def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Ten
             raise Error(
                 "[while_loop] how often the body runs depends on an input, a weight or a random "
                 "number, which is not known while the model is traced. Run it a fixed number of "
-                "times, with poptorch.for_loop, and choose what it changes with torch.where."
+                "times with poptorch.for_loop, and select the changes with torch.where."
             )
         if not known:
             return _as_given(carried, body) if made is None else made
@@ -76,7 +76,7 @@ def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Ten
 
 
 def _as_given(carried: Tensors, body: Callable) -> Any:
-    """Copies of what a loop began with, in the structure that torch's call of it took apart."""
+    """Returns copies of a loop's initial values, in the structure before torch flattened it."""
     copies = [x.clone() if isinstance(x, torch.Tensor) else x for x in carried]
     shape = inspect.getclosurevars(body).nonlocals.get("in_spec")
     return tuple(copies) if shape is None else trees.tree_unflatten(copies, shape)[0]
@@ -84,8 +84,11 @@ def _as_given(carried: Tensors, body: Callable) -> Any:
 
 @scan_op.py_impl(_KEY)
 def _scan(step: Callable, carried: Tensors, xs: Tensors, others: Tensors) -> Any:
-    """scan: unrolled over the first axis. As a step gives it, the last `carried` and then, stacked,
-    what the steps gave."""
+    """scan: unrolled over the first axis.
+
+    Returns, in the structure of a step's result, the last `carried`, then the steps' other results
+    stacked.
+    """
     given: list[Tensors] = []
     count = len(carried)
     shape: Any = None
@@ -99,7 +102,7 @@ def _scan(step: Callable, carried: Tensors, xs: Tensors, others: Tensors) -> Any
 
 @map_impl.py_impl(_KEY)
 def _map(function: Callable, xs: Tensors, others: Tensors) -> Any:
-    """map: unrolled over the first axis. As a call gives it, what the calls gave, stacked."""
+    """map: unrolled over the first axis. Returns the stacked results in the structure of one."""
     rows = zip(*(x.unbind(0) for x in xs), strict=True)
     made = [function(*row, *others) for row in rows]
     return trees.tree_map(lambda *parts: torch.stack(parts), *made)
@@ -117,10 +120,10 @@ def _flex_attention(
     score_mod_buffers: Tensors = (),
     mask_mod_buffers: Tensors = (),
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(result, logsumexp, maximum) of query [B, H, L, E], key and value [B or 1, G, S, E].
+    """Returns (result, logsumexp, maximum) of query [B, H, L, E], key and value [B or 1, G, S, E].
 
-    The functions of a score and its four indices see all of them at once. The last two results are
-    of powers of two, as torch's kernels give them and its caller expects.
+    score_mod and mask functions get all scores and indices at once. The last two results are in
+    base 2, like those of torch's kernels.
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
@@ -136,9 +139,9 @@ def _flex_attention(
     return result, scores.logsumexp(-1) / math.log(2), scores.amax(-1) / math.log(2)
 
 
-# (holder, name, stand-in), by which torch goes to the operators at once.
+# (holder, name, replacement) that make torch call the operators directly.
 REPLACEMENTS: list[tuple[Any, str, Callable]] = [
-    (torch, "cond", _cond),  # which takes operands of any structure
+    (torch, "cond", _cond),  # torch.cond takes operands of any structure
     (torch.compiler, "is_dynamo_compiling", lambda: True),
     (torch.nn.attention.flex_attention, "_validate_device", lambda *_: None),
 ]

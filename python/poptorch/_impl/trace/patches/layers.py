@@ -1,4 +1,4 @@
-"""Layers and initialisations of torch's that look at values in a trace."""
+"""Replacements for torch's layers and initialisations that read values, which a trace lacks."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ BatchNorm = batchnorm._BatchNorm
 
 
 def replacements() -> Iterator[tuple[Any, str, Callable]]:
-    """(holder, name, stand-in) of each."""
+    """Yields (holder, name, replacement)."""
     yield BatchNorm, "forward", _averaging(BatchNorm.forward)
     yield AdaptiveSoftmax, "forward", _of_all_clusters(AdaptiveSoftmax.forward)
     yield torch.nn.init, "_no_grad_trunc_normal_", _truncated_normal
@@ -22,7 +22,7 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
 def _truncated_normal(
     tensor: torch.Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
 ) -> torch.Tensor:
-    """By the inverse of the distribution, where torch draws again what is outside."""
+    """Uses the inverse of the distribution, while torch rejects and redraws values outside."""
     low, high = (math.erf((edge - mean) / (std * math.sqrt(2))) for edge in (a, b))
     with torch.no_grad():
         tensor.uniform_(low, high, generator=generator).erfinv_()
@@ -30,7 +30,7 @@ def _truncated_normal(
 
 
 def _averaging(plain: Callable) -> Callable:
-    """Batch norms without momentum: the share of a batch in their statistics is 1 / its number."""
+    """Returns forward of batch norms without momentum: batch n has the share 1/n in statistics."""
 
     def forward(norm: BatchNorm, input: torch.Tensor) -> torch.Tensor:
         tracked = norm.num_batches_tracked
@@ -46,7 +46,7 @@ def _averaging(plain: Callable) -> Callable:
                 (norm.running_mean, x.mean(axes)),
                 (norm.running_var, x.var(axes)),
             ):
-                assert running is not None  # as statistics are tracked
+                assert running is not None  # because statistics are tracked
                 running.copy_(torch.lerp(running.float(), of_batch, share))
         return y
 
@@ -54,7 +54,7 @@ def _averaging(plain: Callable) -> Callable:
 
 
 def _of_all_clusters(plain: Callable) -> Callable:
-    """The adaptive softmax's loss of all classes: which rows are in which cluster is not known."""
+    """Computes the adaptive softmax's loss from all classes: a row's cluster is unknown."""
 
     def forward(softmax: AdaptiveSoftmax, input: torch.Tensor, target: torch.Tensor) -> Any:
         if input.device.type != "ipu":

@@ -1,4 +1,4 @@
-"""What of torch asks for values of tensors on the way, and stands otherwise in a trace."""
+"""Replacements for functions of torch that read values of tensors, which a trace lacks."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ from torch.nn.modules import transformer
 
 
 def replacements() -> Iterator[tuple[Any, str, Callable]]:
-    """(holder, name, stand-in) of each."""
+    """Yields (holder, name, replacement)."""
     for name in ("tolist", "numpy", "__array__"):
         yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
     yield torch.Tensor, "new", _new(torch.Tensor.new)
@@ -30,23 +30,26 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
 
 @contextlib.contextmanager
 def scripts_op_by_op(model: torch.nn.Module | None) -> Iterator[None]:
-    """TorchScript makes of what has run twice a few pieces with gradients of their own, which a
-    trace would not see: what has run forgets these, and nothing makes them meanwhile."""
-    jit: Any = torch.jit  # whose stubs lack most of this
+    """Makes TorchScript run op by op in the body.
+
+    After two runs, TorchScript fuses ops into pieces with separate gradients, which a trace does
+    not see. This clears such pieces and prevents new ones.
+    """
+    jit: Any = torch.jit  # its stubs lack most of these names
     scripts: Any = _python_cu
     functions = list(scripts.get_functions())
     for module in [] if model is None else model.modules():
-        if isinstance(module, jit.RecursiveScriptModule):  # one that was loaded is not among them
+        if isinstance(module, jit.RecursiveScriptModule):  # loaded ones are not in get_functions()
             functions += [module._c._get_method(name) for name in module._c._method_names()]
     for function in functions:
-        with contextlib.suppress(RuntimeError):  # one that did not compile has nothing to forget
+        with contextlib.suppress(RuntimeError):  # it has not been compiled, so has no cache
             function._debug_flush_compilation_cache()
     with jit.optimized_execution(False):
         yield
 
 
 def _of_known_values(plain: Callable) -> Callable:
-    """Of what the tensor holds, where that is known while a model is traced."""
+    """Makes a method read the tensor's value if that is known in the trace."""
 
     def read(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> Any:
         is_of_device = _torch.is_traced(tensor) or tensor.device.type == "ipu"
@@ -59,7 +62,7 @@ def _of_known_values(plain: Callable) -> Callable:
 
 
 def _new(plain: Callable) -> Callable:
-    """Tensors of the device like one of its, by sizes or by data; distributions draw into them."""
+    """Replaces Tensor.new: distributions create tensors by it, from sizes or data."""
 
     def new(tensor: torch.Tensor, *arguments: Any, **keywords: Any) -> torch.Tensor:
         if tensor.device.type != "ipu":
@@ -73,7 +76,7 @@ def _new(plain: Callable) -> Callable:
 
 
 def _new_tensor(plain: Callable) -> Callable:
-    """A tensor like it of other data: torch takes a device from its keys, one of which is ours."""
+    """Replaces Tensor.new_tensor, where torch derives the device from dispatch keys."""
 
     def new_tensor(tensor: torch.Tensor, data: Any, **keywords: Any) -> torch.Tensor:
         if tensor.device.type != "ipu":
@@ -89,12 +92,12 @@ def _new_tensor(plain: Callable) -> Callable:
 
 
 def _is_causal_as_told(_mask, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Stands for torch's look at a mask's values, which chooses a kernel: masks are applied."""
+    """Replaces torch's check of a mask's values, which only chooses a kernel."""
     return is_causal is True
 
 
 def _of_any_variance(plain: Callable) -> Callable:
-    """Without the question whether one is negative, which eager torch raises an error for."""
+    """Skips the check for negative variances, for which eager torch raises an error."""
 
     def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
         with mock.patch.object(torch, "any", lambda _: False):
@@ -104,7 +107,7 @@ def _of_any_variance(plain: Callable) -> Callable:
 
 
 def _counted_where_composed(plain: Callable) -> Callable:
-    """A loss that is an operator by itself, but not with weights or as the mean of a batch."""
+    """Counts a loss as one if weights or reduction="batchmean" make torch compose it in Python."""
     counted, signature = _counted(plain), inspect.signature(plain)
 
     def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
@@ -116,7 +119,7 @@ def _counted_where_composed(plain: Callable) -> Callable:
 
 
 def _counted(plain: Callable) -> Callable:
-    """A loss that torch composes in Python counts as one, as those that are operators do."""
+    """Makes a loss that torch composes in Python count as a loss, like loss operators."""
 
     def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
         result = plain(*arguments, **keywords)

@@ -1,7 +1,7 @@
-"""Quantisation-aware training in a trace: FakeQuantize, observers, and what is refused.
+"""Quantisation-aware training in a trace: FakeQuantize, observers, and refused modules.
 
-Torch's read their statistics and flags on the host. Here the flags are those that the modules have
-when the model is compiled, and the statistics are state of the device like any buffer.
+Torch reads their statistics and flags on the host. In a trace, the flags have their values at the
+compilation, and the statistics are state of the device like other buffers.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _CONVERTED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 
 
 def check(model: torch.nn.Module) -> None:
-    """Raises for modules that compute with quantised tensors, which the device has not."""
+    """Raises poptorch.Error for modules with quantised tensors, which the device lacks."""
     for name, module in model.named_modules():
         if type(module).__module__.startswith(_CONVERTED):
             raise Error(
@@ -30,16 +30,16 @@ def check(model: torch.nn.Module) -> None:
 
 
 def _is_on(flag: torch.Tensor) -> bool:
-    """What a flag of a module is when the model is compiled."""
+    """Returns the value of a module's flag at the compilation."""
     return bool(_torch.call_untraced(lambda: flag[0].item()))
 
 
 def _observed(module: Any, low: torch.Tensor, high: torch.Tensor) -> None:
-    """The statistics of an observer take in the extremes of a batch."""
+    """Updates an observer's statistics with the minimum and maximum of a batch."""
     if module.min_val.shape != low.shape:
         raise Error(
             f"[quantisation] {type(module).__name__} has statistics of shape "
-            f"{list(module.min_val.shape)} but sees values of shape {list(low.shape)} "
+            f"{list(module.min_val.shape)} but gets values of shape {list(low.shape)} "
             f"({user_location()}), and a buffer cannot change its shape. Call the model once "
             "on the host before it is wrapped, so that its observers know their channels."
         )
@@ -81,7 +81,7 @@ def _refuse_histogram(module: Any, _x: torch.Tensor) -> torch.Tensor:
 def _parameters_of_range(
     module: Any, low: torch.Tensor, high: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scale and zero point, as observers compute them."""
+    """Computes scale and zero point like torch's observers."""
     least, most = module.quant_min, module.quant_max
     low, high = torch.atleast_1d(low), torch.atleast_1d(high)
     below, above = low.clamp(max=0), high.clamp(min=0)
@@ -110,7 +110,7 @@ def _smallest(module: Any) -> float:
 
 
 def _fused_parameters(module: Any, symmetric: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scale and zero point, as torch's fused observer computes them."""
+    """Computes scale and zero point like torch's fused observer."""
     least, most = module.quant_min, module.quant_max
     low = torch.atleast_1d(module.min_val).clamp(max=0)
     high = torch.atleast_1d(module.max_val).clamp(min=0)
@@ -139,7 +139,7 @@ def _fused_parameters(module: Any, symmetric: bool) -> tuple[torch.Tensor, torch
 
 
 def _fake_quantised(module: Any, x: torch.Tensor) -> torch.Tensor:
-    """Stands for FakeQuantize.forward, the fused one's too."""
+    """Replaces forward of FakeQuantize and of its fused variant."""
     inside = module.activation_post_process
     fused = isinstance(module, Q.FusedMovingAvgObsFakeQuantize)
     if _is_on(module.observer_enabled):
@@ -168,7 +168,7 @@ def _fake_quantised(module: Any, x: torch.Tensor) -> torch.Tensor:
 
 
 def _learnt(module: Any, x: torch.Tensor) -> torch.Tensor:
-    """Stands for _LearnableFakeQuantize.forward."""
+    """Replaces _LearnableFakeQuantize.forward."""
     symmetric = module.qscheme in (torch.per_channel_symmetric, torch.per_tensor_symmetric)
     with torch.no_grad():
         if _is_on(module.static_enabled):
@@ -193,7 +193,7 @@ def _learnt(module: Any, x: torch.Tensor) -> torch.Tensor:
     )
 
 
-# (holder, name, stand-in)
+# (holder, name, replacement)
 REPLACEMENTS: list[tuple[Any, str, Callable]] = [
     (Q.FakeQuantize, "forward", _fake_quantised),
     (Q.FusedMovingAvgObsFakeQuantize, "forward", _fake_quantised),

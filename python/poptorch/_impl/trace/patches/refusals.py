@@ -1,4 +1,4 @@
-"""What of Python's and torch's own means cannot be followed in a trace, refused by name."""
+"""Errors for features of torch and Python that a trace does not support."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def replacements() -> Iterator[tuple[Any, str, Callable]]:
-    """(holder, name, stand-in) of each."""
+    """Yields (holder, name, replacement)."""
     yield TorchDispatchMode, "__enter__", _enter_mode
     yield TorchDispatchMode, "__exit__", lambda *_: None
     yield torch.nn.CrossMapLRN2d, "forward", _refuse_old_norm
@@ -18,14 +18,14 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
 
 
 def _enter_mode(mode: TorchDispatchMode) -> TorchDispatchMode:
-    """The trace goes on without the mode, whose own __enter__ may have more to undo."""
+    """Records the error; the trace continues without entering the mode."""
     text = (
         f"[{type(mode).__name__}] is a TorchDispatchMode that begins inside forward "
-        f"({user_location()}). It would see no op there, as each becomes one of the graph before. "
-        "Use a TorchFunctionMode, which sees the calls of torch's functions, or poptorch.explain, "
-        "which lists the ops."
+        f"({user_location()}). It would see no op there, because each becomes an op of the graph "
+        "before. Use a TorchFunctionMode, which sees the calls of torch's functions, or "
+        "poptorch.explain, which lists the ops."
     )
-    if mode.is_infra_mode():  # what stands within does nothing without it
+    if mode.is_infra_mode():  # the code inside does nothing without it
         raise errors.while_tracing(text)
     torch.ops.poptorch.refuse(type(mode).__name__, text)
     return mode
@@ -44,9 +44,9 @@ def _with_memory(plain: Callable) -> Callable:
         if not _torch.is_traced(tensor):
             return plain(tensor, protocol)
         raise errors.while_tracing(
-            f"[tracer] copy.copy or pickle takes the memory of a tensor of shape "
-            f"{list(tensor.shape)} that forward made ({user_location()}), which has none while the "
-            "model is traced. Use tensor.clone(), or tensor.detach() for another handle."
+            f"[tracer] copy.copy or pickle needs the memory of a tensor of shape "
+            f"{list(tensor.shape)} that forward made ({user_location()}). It has no memory while "
+            "the model is traced. Use tensor.clone(), or tensor.detach() for another handle."
         )
 
     return reduce
