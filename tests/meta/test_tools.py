@@ -123,25 +123,36 @@ def test_source_check_reports(tree, monkeypatch, capsys, name, text, problem):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("name", "text", "problem"),
     [
-        ("// It is no tensor.\nint x;\n", "1: 'is no'"),
-        ("int x;\n// The step\n// goes on.\n", "2: 'goes on'"),
-        ("// By address.\n", "1: a comment begins with 'By'"),
-        ("int x;  // is told of it\n", "1: 'is told'"),
-        ('auto url = "http://a";  // the others wait in vain\n', "1: 'in vain'"),
+        ("a.cpp", "// It is no tensor.\nint x;\n", "1: 'is no'"),
+        ("a.cpp", "int x;\n// The step\n// goes on.\n", "2: 'goes on'"),
+        ("a.cpp", "// By address.\n", "1: a comment begins with 'By'"),
+        ("a.cpp", "int x;  // is told of it\n", "1: 'is told'"),
+        ("a.cpp", 'auto url = "http://a";  // the others wait in vain\n', "1: 'in vain'"),
+        ("a.cpp", 'auto text = "the device goes on with it";\n', "1: 'goes on'"),
+        ("a.py", "x = f'{y} is no tensor of it'\n", "1: 'is no'"),
+        ("a.py", 'def f():\n    """Of a tensor."""\n', "2: a docstring begins with 'Of'"),
+        ("a.py", "x = 1  # made anew\n", "1: 'anew'"),
+        ("a.md", "# Title\n\nWhoever reads it waits.\n", "3: 'Whoever'"),
+        ("a.md", "Text.\n\n- What it holds\n", "3: a page begins with 'What'"),
     ],
 )
-def test_word_check_reports(tree, capsys, text, problem):
-    assert load_tool("check_words").main([tree({"a.cpp": text})]) == 1
+def test_word_check_reports(tree, capsys, name, text, problem):
+    assert load_tool("check_words").main([tree({name: text})]) == 1
     assert problem in capsys.readouterr().out
 
 
-def test_word_check_reads_comments_alone(tree):
-    text = (
-        'auto a = "is no //";\nint x;  // by address\nauto b = R"(// goes on)";\n// Returns it.\n'
-    )
-    assert load_tool("check_words").main([tree({"a.cpp": text})]) == 0
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.cpp", 'auto a = "is no";\nint x;  // by address\nauto b = R"(// goes on)";\n'),
+        ("a.py", "x = 'is no'\ny = 1  # of the tensor\n"),
+        ("a.md", "By default it stops.\n\n```\nit goes on and on\n```\n\nSee `it is no x`.\n"),
+    ],
+)
+def test_word_check_leaves_code_alone(tree, name, text):
+    assert load_tool("check_words").main([tree({name: text})]) == 0
 
 
 def test_function_check_reports():
