@@ -13,7 +13,7 @@ HEAD = """# Torch's operators
 This page lists the entries of PyTorch's tables OpInfo and ModuleInfo as they run in a wrapped
 model. The columns give the dtypes whose samples equal eager torch's (in brackets: some do, others
 are refused), whether their gradients are equal, and which kernel runs. *device* is a kernel of the
-device. Otherwise operators of torch replace it on the host, and the cycles are a rule of thumb.
+device. Otherwise operators of torch replace it on the host, and the cycles are a rough estimate.
 [Refused operators](refused-ops.md) lists refusals with the reason and what to do instead.
 `make test-ops` writes this page, by default from all samples; here: {most} per entry and dtype.
 
