@@ -135,7 +135,7 @@ format: $(VENV)/.lint ## format all sources
 lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths, words
 	@$(STAGE) lint sh -e -c 'echo $(CPP_FILES) | xargs -n 60 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror; \
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; $(BIN)/pyright; \
-	  for check in functions layers sources words; do $(BIN)/python tools/check_$$check.py; done'
+	  for check in functions layers python sources words; do $(BIN)/python tools/check_$$check.py; done'
 
 # clang compiles the sanitized tests in half the time that g++ takes.
 define sanitized

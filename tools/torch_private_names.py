@@ -1,6 +1,6 @@
 """Lists the private names of torch and of Python that the sources use, each with the reason.
 
-A new torch version may change them. tests/meta/test_structure.py checks that the list is complete.
+A new torch version may change them. check_python.py checks that the list is complete.
 """
 
 REASONS = {
