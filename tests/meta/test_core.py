@@ -127,7 +127,7 @@ def test_unknown_names_are_refused_with_the_nearest():
         executable.read_state("v")
     with pytest.raises(_core.Error, match="Did you mean 'place_ops'"):
         _core.run_pass(_core.parse(TRAINING), "place_op")
-    with pytest.raises(_core.Error, match="forms are traced"):
+    with pytest.raises(_core.Error, match="IR stages are traced"):
         executable.text("lowered")
 
 
