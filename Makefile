@@ -168,7 +168,7 @@ sse4: $(VENV)/.development ## tests of the SSE4 kernels, on an emulated processo
 	  -DPOPTORCH_SETS="SSE4;AVX2;AVX512"
 	@$(STAGE) build-sse4 ninja -C build-sse4 -j $(JOBS) all poptorch_unit_tests
 	@$(STAGE) --show test-sse4 env POPTORCH_ONE_IN=20 tools/run_shards.sh $(JOBS) qemu-x86_64 -cpu Nehalem build-sse4/$(UNIT_TESTS) $(EMULATED)
-	@PYTHONPATH=build-sse4/python $(STAGE) --show test-sse4-python \
+	@PYTHONPATH=$(CURDIR)/build-sse4/python $(STAGE) --show test-sse4-python \
 	  qemu-x86_64 -cpu Nehalem $(BIN)/python -m pytest -q -n 0 --timeout=3600 $(SSE4_TESTS) -k 'not the_grid and not cases_of_pytorch'
 
 neon: $(VENV)/.core ## unit tests of the core for aarch64, emulated

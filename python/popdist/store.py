@@ -243,7 +243,7 @@ def _memory(here: Instance) -> str:
 def _noted(index: int, environ: Mapping[str, str]) -> tuple[int, str]:
     """Returns the launcher's note on an instance: its process, and how that ended.
 
-    The text is "" if it has not ended, or if there is no note.
+    The text is "" if the process has not ended, or if the launcher wrote no note.
     """
     kind, _, where = environ.get(names.STORE, "").partition(":")
     if kind != "file":

@@ -128,7 +128,8 @@ class ReplicaShare(Share):
 
     Each replica gets the rows that it would get if one process ran all replicas.
     batch: the rows of a micro-batch. drop_last: if False, the data must fill the last step.
-    Raises poptorch.Error if they do not, if there is no step, or by check_groups_lie_within().
+    Raises poptorch.Error if the data do not fill the last step or make no step at all, or if
+    check_groups_lie_within() refuses the groups.
     """
 
     def __init__(self, dataset: Any, options: Any, batch: int, drop_last: bool) -> None:
