@@ -60,8 +60,8 @@ def refused(error, text, call, *arguments):
 
 
 gather, reduce = collectives.all_gather, collectives.all_reduce
-refused(TypeError, "no max of torch.complex64", reduce, z, "max")
-refused(TypeError, "no mean of torch.bool", reduce, bits, "mean")
+refused(TypeError, "max is not defined for torch.complex64", reduce, z, "max")
+refused(TypeError, "mean is not defined for torch.bool", reduce, bits, "mean")
 refused(TypeError, "that is sparse_coo: pass a dense one", reduce, torch.eye(2).to_sparse())
 refused(TypeError, "Python objects", gather, np.array([None]))
 if n > 1:
