@@ -1,6 +1,7 @@
 """PyTorch models on (emulated) IPUs."""
 
 import builtins as _builtins
+import gc as _gc
 import os as _os
 
 _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
@@ -9,6 +10,10 @@ _os.environ.setdefault("RDMAV_FORK_SAFE", "1")
 from poptorch import _logging as _logging, _native as _native, _versions as _versions
 
 _logging.set_up()
+
+# A full collection amid these imports would visit every object of torch, for longer than they take.
+_collects = _gc.isenabled()
+_gc.disable()
 
 import torch as _torch
 from poptorch import (
@@ -78,6 +83,9 @@ from poptorch_core import (
     RecoverableError as RecoverableError,
     UnrecoverableError as UnrecoverableError,
 )
+
+if _collects:
+    _gc.enable()
 
 __version__ = _versions.VERSION
 

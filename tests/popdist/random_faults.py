@@ -100,6 +100,21 @@ class Run:
         return found
 
 
+def activity(pid: int) -> str:
+    """Returns what a process is doing: its state, its seconds on a core and, with gdb, its stacks."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        waits_in = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return f"process {pid} has just ended"
+    seconds = (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")
+    stacks = ""
+    if shutil.which("gdb"):
+        gdb = ["timeout", "60", "gdb", "--batch", "--pid", str(pid), "--ex", "thread apply all bt"]
+        stacks = subprocess.run(gdb, capture_output=True, text=True).stdout
+    return f"process {pid}: state {state} in {waits_in}, {seconds:.1f} s on a core\n{stacks}"
+
+
 def wait(run: Run, pids: list[int], victim: int | None) -> bool:
     """Returns whether it ends. Continues a stopped victim for which no instance waits any more."""
     until = time.monotonic() + SECONDS_TO_WAIT
@@ -150,7 +165,7 @@ def strike(
         ended = wait(run, pids, victim if kind == signal.SIGSTOP else None)
         seconds = time.monotonic() - begin
         said = run.errors.read_text(errors="replace")
-        wrong = [] if ended else ["it hangs"]
+        wrong = [] if ended else ["it hangs", *map(activity, run.processes())]
         wrong += [f"left: {each}" for each in run.left()]
         wrong += [f"left: /dev/shm/{each}" for each in left_in_shared_memory(shared)]
         wrong += BARE.findall(said)
