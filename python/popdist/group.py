@@ -225,10 +225,14 @@ class Group:
         if is_late:
             late = f"it did not come within {self._wait.total_seconds():g} s"
             found = f"{late}; {found}" if found else late
-        found = found or ("it has closed its connection" if is_closed else reason)
-        self._failed = f"{found} ({what})"
+        if not found and is_closed:
+            failed = store.failures(self._store, self.here)
+            found = ", ".join(["it has closed its connection", *failed])
+        self._failed = f"{found or reason} ({what})"
+        text = f"{self.name_of(self.here.index)} waited for {what}: {found or reason}"
+        store.note_failure(self._store, self.here, text)
         return Error(
-            f"[popdist] {self.name_of(self.here.index)} waited for {what}: {found}. See "
+            f"[popdist] {text}. See "
             "what it wrote last; target.hostSyncTimeout of POPLAR_ENGINE_OPTIONS sets the timeout."
         )
 

@@ -228,6 +228,29 @@ def meet(
     return [_peer(store.get(f"here/{index}"), index) for index in range(here.count)]
 
 
+def note_failure(store: Any, here: Instance, text: str) -> None:
+    """Tells the others why this instance leaves, before it closes its connections.
+
+    Only instances of one host, whose store is a file, can: a store on a server may not answer.
+    """
+    if _is_file(store):
+        store.set(f"failed/{here.index}", text)
+
+
+def failures(store: Any, here: Instance) -> list[str]:
+    """Returns what other instances have noted by note_failure()."""
+    if not _is_file(store):
+        return []
+    names = [f"failed/{index}" for index in range(here.count) if index != here.index]
+    return [store.get(name).decode() for name in names if store.check([name])]
+
+
+def _is_file(store: Any) -> bool:
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return isinstance(store, FileStore)
+
+
 def _memory(here: Instance) -> str:
     """Returns a text that is equal in instances with the same memory and the same processes.
 

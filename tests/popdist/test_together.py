@@ -281,3 +281,27 @@ def test_meetings_of_killed_processes_are_removed(tmp_path):
     own = Path(store._meeting(tmp_path / "popdist-mine", Instance()))
     assert {path.name for path in tmp_path.iterdir()} == {"popdist-other", "popdist-mine"}
     assert own.name.startswith("popdist-mine-")
+
+
+def test_the_cause_of_a_failure_reaches_instances_that_wait_for_another(tmp_path):
+    """Instance 1 waits for instance 0 only, whose error names instance 2. All processes live."""
+    program = textwrap.dedent("""
+        import pathlib, sys, time, popdist
+        from popdist import together
+        popdist.init()
+        index, end = popdist.getInstanceIndex(), pathlib.Path(sys.argv[1])
+        if index < 2:
+            try:
+                popdist.synchronize()
+            except together.Error as error:
+                print(error.message, flush=True)
+        together.group().close()
+        if index == 1:
+            end.touch()
+        while not end.exists():
+            time.sleep(0.01)
+    """)
+    out, _ = poprun("--num-instances", 3, PYTHON, "-c", program, tmp_path / "end")
+    for instance in (0, 1):
+        (told,) = lines(out, instance)
+        assert "instance 2" in told and "it has closed its connection" in told, told
