@@ -143,6 +143,18 @@ std::string trace_text(Call call, std::vector<at::Tensor> inputs, const NamedTen
   return ir::print(*traced.module, {.locations = locations});
 }
 
+// Traces a model as compile() does.
+void trace_for(Call call, std::vector<at::Tensor> inputs, const NamedTensors& state,
+               const std::vector<Line>& lines, std::vector<std::string> excludes,
+               const std::vector<Text>& input_names) {
+  ir::Execution execution;
+  take_lines(execution, lines);
+  Trace trace = make_trace(std::move(call), std::move(inputs), state, execution.training,
+                           std::move(excludes));
+  trace.request.input_names.assign(input_names.begin(), input_names.end());
+  watched([&] { frontend::trace_for(execution, trace.request, trace.forward); });
+}
+
 // Returns the user's line. A running trace finds it by its own rule.
 std::string user_location(std::vector<std::string> excludes) {
   const auto* tracer = frontend::Tracer::current();
@@ -317,6 +329,9 @@ PYBIND11_MODULE(_torch, m) {
   m.def("trace", trace_text, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("training") = false, py::arg("location_excludes") = ir::Strings{},
         py::arg("locations") = false);
+  m.def("trace_for", trace_for, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
+        py::arg("lines"), py::arg("location_excludes") = ir::Strings{},
+        py::arg("input_names") = std::vector<Text>{});
   m.def(
       "run_custom_op",
       [](const Tensors& inputs, const Text& name, const Text& domain, int64_t version,

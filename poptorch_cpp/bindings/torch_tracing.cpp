@@ -137,6 +137,8 @@ void bind_tracing(py::module_& m) {
     return function(*args);
   });
   m.def("freeze", [](const Tensors& members) { running_trace().freeze(members); });
+  m.def("written_members", [] { return running_trace().written_members(); });
+  m.def("traced_text", [](const Tensors& tensors) { return running_trace().text(tensors); });
   m.def("known", [](const at::Tensor& tensor) { return running_trace().known(tensor); });
   m.def("push_scope", push_scope);
   m.def("pop_scope", pop_scope);

@@ -70,9 +70,12 @@ __all__: list[str] = [
     "set_labels",
     "set_log_level",
     "trace",
+    "trace_for",
+    "traced_text",
     "use_results",
     "user_location",
     "why_not_plain",
+    "written_members",
 ]
 
 class Executable:
@@ -364,6 +367,15 @@ def trace(
 ) -> str:
     """The traced form as text, without compiling it."""
 
+def trace_for(
+    call: Callable[[list[Tensor]], Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    named_tensors: Sequence[tuple[str, Tensor, bool, Tensor | None]],
+    lines: Sequence[tuple[str, str, dict]],
+    location_excludes: Sequence[str] = [],
+    input_names: Sequence[str] = [],
+) -> None: ...
+def traced_text(arg0: Sequence[Tensor], /) -> str: ...
 def use_results(arg0: Sequence[Tensor], arg1: Sequence[Tensor], /) -> None: ...
 def user_location(location_excludes: Sequence[str]) -> str:
     """ "model.py:12": the user's innermost line. A running trace has its own excludes."""
@@ -372,3 +384,5 @@ def why_not_plain(tensor: Tensor, /) -> tuple[str, str]:
     """Why a tensor is not taken, e.g. as it is sparse, and the cure; "" twice for one that
     is.
     """
+
+def written_members() -> list[Tensor]: ...

@@ -101,7 +101,7 @@ class Run:
 
 
 def activity(pid: int) -> str:
-    """Returns what a process is doing: its state, its seconds on a core and, with gdb, its stacks."""
+    """Returns what a process does: its state, its seconds on a core and, with gdb, its stacks."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         waits_in = Path(f"/proc/{pid}/wchan").read_text()

@@ -266,8 +266,6 @@ void TorchExecutable::write_state(const std::string& name, const at::Tensor& val
   support::note_moved_bytes(static_cast<int64_t>(dense.nbytes()));
 }
 
-namespace {
-
 // Sets the module's replication factor before forward runs, because collective ops read it.
 TraceResult trace_for(const ir::Execution& execution, const TraceRequest& request,
                       const Forward& forward) {
@@ -276,8 +274,6 @@ TraceResult trace_for(const ir::Execution& execution, const TraceRequest& reques
     return forward(inputs);
   });
 }
-
-}  // namespace
 
 // Logs the module's text, cut to POPTORCH_MAX_GRAPH_LEN characters if that variable is set.
 void log_traced(const ir::Module& module) {

@@ -62,6 +62,10 @@ class TorchExecutable {
   std::vector<ModelTensor> state_;
 };
 
+// Traces `forward` for a program with the options of `execution`.
+TraceResult trace_for(const ir::Execution& execution, const TraceRequest& request,
+                      const Forward& forward);
+
 // Traces `forward`, compiles the graph and, unless options.offline is set, uploads the weights.
 // `execution.training` determines whether gradients are computed. The optimiser's groups omit
 // parameters that require none. If `broadcast_buffers` is set, throws UserError if replicas would

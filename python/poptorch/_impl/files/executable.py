@@ -49,6 +49,11 @@ def save(
     """Writes the compiled wrapper to a file atomically: see PoplarExecutor.save()."""
     if not any(isinstance(source, int) for source in compiled.outputs.sources):
         raise Error("Nothing to export. The model returns no tensor that the device computes.")
+    if stored := compiled.outputs.names_of_stored():
+        logger.warning(
+            f"[save] forward writes {', '.join(stored)}. Runs of the loaded model do not write it: "
+            "return it from forward instead."
+        )
     path = _path_of(filename)
     transfer.take_newest(compiled, weights)
     weights.sync_host()
@@ -177,6 +182,7 @@ def _describe(
         "is_plain": compiled.plain_inputs is not None,
         "results": encode(node),
         "sources": [_encode_source(source) for source in compiled.outputs.sources],
+        "stored": [_encode_source(source) for source in compiled.outputs.stored],
         "written_inputs": compiled.executable.written_inputs,
         "spec": compiled.spec,
         "steps": 0 if optimizer is None else torch_state.steps(optimizer, compiled),
@@ -236,6 +242,7 @@ def _compiled(
     recorder = results.Outputs()
     recorder.node = structure_json.decode(about["results"])
     recorder.sources = [_decode_source(made) for made in about["sources"]]
+    recorder.stored = [_decode_source(made) for made in about.get("stored", [])]
     _check_results(recorder.node, len(recorder.sources))
     arguments = Arguments(
         tuple(structure_json.decode(node) for node in about["positional"]),
@@ -249,7 +256,7 @@ def _compiled(
     with wrapped.groupings.stand_ins(wrapped.model) as held_by:
         executable = file.load(
             model_parts.named_tensors(wrapped.module, held_by),
-            recorder.sources,
+            recorder.sources + recorder.stored,
             about["written_inputs"],
             compilation.host_options(wrapped, options),
             with_state,

@@ -16,7 +16,13 @@ import torch
 import torch.utils.checkpoint
 from poptorch._impl.inspection.source_lines import OWN_FILES, user_location
 from poptorch._impl.options.core_table import Line
-from poptorch._impl.trace import autograd_functions, closures, gradient_hooks, torch_errors
+from poptorch._impl.trace import (
+    autograd_functions,
+    closures,
+    gradient_hooks,
+    reachable,
+    torch_errors,
+)
 from poptorch._impl.trace.patches import (
     forward_ad,
     gradients,
@@ -69,7 +75,7 @@ def profile(
     lines: Sequence[Line],
 ) -> dict[str, Any]:
     """Returns the costs of a model's parts: see poptorch_core/_torch.pyi."""
-    prepared = _prepared(call, model, True, _is_training(lines))
+    prepared = _prepared(_undone(call, model), model, True, _is_training(lines))
     return _torch.profile(prepared, list(inputs), named_tensors(model, {}), lines, OWN_FILES)
 
 
@@ -81,7 +87,7 @@ def explain(
     training: bool,
 ) -> dict[str, Any]:
     """Returns the ops and sizes of a trace: see poptorch_core/_torch.pyi."""
-    prepared = _prepared(call, model, True, training)
+    prepared = _prepared(_undone(call, model), model, True, training)
     with torch_errors.as_torch_has_them():
         return _torch.explain(prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES)
 
@@ -99,10 +105,24 @@ def trace(
     locations: bool = False,
 ) -> str:
     """Returns the text of the traced IR, without compiling it."""
-    prepared = _prepared(call, model, True, training)
+    prepared = _prepared(_undone(call, model), model, True, training)
     return _torch.trace(
         prepared, list(inputs), named_tensors(model, {}), training, OWN_FILES, locations
     )
+
+
+def trace_again(
+    call: Callable[[list[torch.Tensor]], list[torch.Tensor]],
+    model: torch.nn.Module | None,
+    inputs: Sequence[torch.Tensor],
+    lines: Sequence[Line],
+    input_names: Sequence[str],
+) -> None:
+    """Traces `call` with the options of a compilation, without compiling it."""
+    prepared = _prepared(call, model, True, _is_training(lines))
+    with torch_errors.as_torch_has_them():
+        state = named_tensors(model, {})
+        _torch.trace_for(prepared, list(inputs), state, lines, OWN_FILES, input_names)
 
 
 def named_tensors(
@@ -124,6 +144,14 @@ def named_tensors(
     return [(n, t, False, held_by.get(id(t))) for n, t in parameters] + [
         (n, t, True, None) for n, t in buffers
     ]
+
+
+def _undone(call, model: torch.nn.Module | None):
+    def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        with contextlib.nullcontext() if model is None else reachable.undone(model):
+            return call(inputs)
+
+    return run
 
 
 def _prepared(call, model, module_scopes: bool, training: bool):

@@ -14,6 +14,7 @@ from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.options.stored_values import state_of
 from poptorch._impl.trace import closures, session
+from poptorch._impl.trace.forward_effects import ForwardEffects, twins_of
 from poptorch._impl.weights import transfer
 from poptorch._impl.wrapper import anchors, compile_hooks, compile_log, device_binding, results
 from poptorch._impl.wrapper.call_arguments import (
@@ -122,12 +123,15 @@ def _executable(
     recorder: results.Outputs,
     progress: Progress,
 ) -> _native.Executable:
-    def call(tensors):
+    def forward(tensors):
         if wrapped.module is None:
             _native.freeze(closures.constants_of(wrapped.model))
         positional, keyword = arguments.as_called(iter(tensors))
         with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
             return recorder.record(wrapped.model(*positional, **keyword))
+
+    effects = ForwardEffects(wrapped.model, forward, twins_of(wrapped.model, wrapped.user_model))
+    inputs = [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors]
 
     lines = [
         execution_line(wrapped, options),
@@ -139,9 +143,9 @@ def _executable(
     stand_ins = wrapped.groupings.stand_ins(wrapped.model)
     with compile_hooks.around_compilation(), stand_ins as held_by, progress:
         executable = session.compile(
-            call,
+            effects.traced,
             wrapped.module,
-            [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors],
+            inputs,
             lines,
             host_options(wrapped, options),
             location_excludes=value_of(options, "_source_location_excludes"),
@@ -151,6 +155,10 @@ def _executable(
             broadcast_buffers=options.broadcast_buffers,
             input_names=_names(arguments),
         )
+        effects.check(
+            lambda call: session.trace_again(call, wrapped.module, inputs, lines, _names(arguments))
+        )
+    recorder.keep(effects)
     device_binding.warn_of_rounding(options, executable)
     return wrapped.placement.adapted(executable)
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, V
 from typing import Any
 
 import torch
-from poptorch._impl.pytree.structures import Node, flatten, unflatten
+from poptorch._impl.pytree.structures import Node, flatten, unflatten, walk
+from poptorch._impl.trace.forward_effects import ForwardEffects
 from poptorch_core import Error
 
 # Collections that are not flattened into tensors.
@@ -22,6 +23,8 @@ class Outputs:
     def __init__(self) -> None:
         self.node: Node | None = None
         self.sources: list[int | torch.Tensor] = []
+        self._effects: ForwardEffects | None = None
+        self.stored: list[int | torch.Tensor] = []  # sources of what runs store
 
     def record(self, result) -> list[torch.Tensor]:
         """Records the structure of a trace's result; returns its tensors."""
@@ -30,9 +33,19 @@ class Outputs:
         _check_constants(self.node)
         return leaves
 
+    def keep(self, effects: ForwardEffects) -> None:
+        """Stores what forward writes after every run."""
+        self._effects = effects if effects.keeps else None
+
+    def names_of_stored(self) -> list[str]:
+        """Returns what runs store, as the user's program names it."""
+        return [] if self._effects is None else self._effects.names()
+
     def connect(self, sources: list[int | torch.Tensor]) -> None:
         """Sets the source of each tensor: its index in a run's results, or the tensor itself."""
-        self.sources = list(sources)
+        tensors = [] if self.node is None else [n for n in walk([self.node]) if n.kind == "tensor"]
+        results = len(tensors)
+        self.sources, self.stored = list(sources[:results]), list(sources[results:])
         for source in self.sources:
             if isinstance(source, torch.Tensor) and source.numel() > 0:
                 warnings.warn(
@@ -45,7 +58,10 @@ class Outputs:
         node = self.node
         if node is None:
             raise AssertionError("The structure of the outputs is known only after a trace.")
-        if all(type(s) is int and s == i for i, s in enumerate(self.sources)):
+        if self._effects is not None:
+            return self._storing(node)
+        is_plain = all(type(s) is int and s == i for i, s in enumerate(self.sources))
+        if is_plain and not self.stored:
             if node.kind == "tensor":
                 return operator.itemgetter(0)
             plain: tuple[type, ...] = (tuple, list)
@@ -53,10 +69,23 @@ class Outputs:
                 return node.type
 
         def rebuild(results: list[torch.Tensor]) -> object:
-            leaves = (s if isinstance(s, torch.Tensor) else results[s] for s in self.sources)
-            return unflatten(node, leaves)
+            return unflatten(node, iter(_leaves(self.sources, results)))
 
         return rebuild
+
+    def _storing(self, node: Node) -> Callable[[list[torch.Tensor]], object]:
+        effects = self._effects
+        assert effects is not None
+
+        def rebuild(results: list[torch.Tensor]) -> object:
+            effects.store(_leaves(self.stored, results))
+            return unflatten(node, iter(_leaves(self.sources, results)))
+
+        return rebuild
+
+
+def _leaves(sources: list[int | torch.Tensor], results: list[torch.Tensor]) -> list[torch.Tensor]:
+    return [s if isinstance(s, torch.Tensor) else results[s] for s in sources]
 
 
 def _check_constants(node: Node) -> None:

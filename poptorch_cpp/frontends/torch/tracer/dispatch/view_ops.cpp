@@ -28,6 +28,7 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
     h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
   }
   report_device(result, ipu_device());
+  h.tracer.note_made(result);
   const bool follows = at::GradMode::is_enabled() && h.info.name != "aten::detach" &&
                        is_differentiable(result.scalar_type());
   // Reads the view now, so that its ops have the user's line of this view.

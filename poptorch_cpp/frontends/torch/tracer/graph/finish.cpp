@@ -109,6 +109,8 @@ TraceResult Tracer::finish(const std::vector<at::Tensor>& outputs) {
       builder_.emit("assign", {root->variable, root->value()});
     }
   }
+  check_members();
+  carry_known_values();
   regions_.erase_scratch(*module_);
   result.module = std::move(module_);
   result.state = slots_;

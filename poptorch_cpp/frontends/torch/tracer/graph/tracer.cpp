@@ -38,6 +38,7 @@ TraceResult traced(const TraceRequest& request, const Forward& forward) {
   try {
     outputs = tracer.run(forward);
   } catch (const std::exception& error) {
+    tracer.carry_known_values();
     tracer.rethrow_if_cause_of(error.what());
     throw;
   }
@@ -70,6 +71,7 @@ Tracer::Tracer(const TraceRequest& request)
       outer_(current_tracer) {
   if (outer_) throw UserError("[tracer] a model is traced while another one is being traced.");
   for (const auto& entry : request_.state) add_state(entry);
+  freeze(carried_tensors());
   current_tracer = this;
 }
 
@@ -155,7 +157,10 @@ Root& Tracer::root_of(const at::Tensor& tensor) {
                         ". Do not keep tensors of a forward call for the next one."));
   }
   if (is_of_host(tensor)) refuse_host_tensor(tensor);
-  return memory_.add(tensor, constant(tensor), true);
+  ir::Value* initial = constant(tensor);
+  Root& root = memory_.add(tensor, initial, true);
+  members_.push_back({tensor, &root, initial});
+  return root;
 }
 
 ir::Value* Tracer::cut(ir::Value* value) {
@@ -249,6 +254,7 @@ at::Tensor Tracer::make_tensor(ir::Value* value, c10::ScalarType dtype) {
   at::Tensor tensor = make_dataless(value->type().shape, dtype);
   const bool followed = at::GradMode::is_enabled();
   Root& root = memory_.add(tensor, value, followed);
+  note_made(tensor);
   if (followed && is_active(value)) root.history_of(tensor)->require_grad();
   return tensor;
 }

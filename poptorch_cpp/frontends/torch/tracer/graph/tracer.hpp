@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/torch/tracer/graph/carried_values.hpp"
 #include "frontends/torch/tracer/graph/function.hpp"
 #include "frontends/torch/tracer/graph/known_values.hpp"
 #include "frontends/torch/tracer/graph/multi_conv.hpp"
@@ -112,6 +113,14 @@ class Tracer : private Cursor {
   bool is_of_host(const at::Tensor& tensor) const;
   // Makes constants of those members of modules that are neither parameters nor buffers.
   void freeze(const std::vector<at::Tensor>& members);
+  // Returns the constants among the user's tensors that forward has written.
+  std::vector<at::Tensor> written_members() const;
+  // Lists a tensor of the trace, so that its value, if known, outlives the trace with it.
+  void note_made(const at::Tensor& tensor) { made_.add(tensor); }
+  // Carries the known values of the trace's tensors that are still in use over to the host.
+  void carry_known_values();
+  // Returns the text of the graph so far, and the values that the tensors hold in it.
+  std::string text(const std::vector<at::Tensor>& tensors);
   // Returns the contents of `tensor` on the host if they depend on no input, no state and no random
   // number.
   std::optional<at::Tensor> known(const at::Tensor& tensor);
@@ -217,12 +226,20 @@ class Tracer : private Cursor {
   ir::Value* begin_leaf(ir::Value* value);
   void refuse_in_region() const;
   void check_memory() const;  // throws UserError for state whose memory was replaced
+  void check_members();       // throws UserError for constants that forward writes and reads
   bool in_region() const { return !regions_.empty() && !function_; }
   void store(Root& root, const Geometry& geometry, ir::Value* value, History* history);
   void send_through(const at::Tensor& tensor, ir::Value* after);
   void restore_written();  // restores what the innermost region wrote; sets `after`
   std::vector<at::Tensor> take_results(ir::Op* op, const std::vector<Region::Written>& written,
                                        const std::vector<at::Tensor>& outputs);
+
+  // Holds a user's tensor that became a constant, and its contents before forward.
+  struct Member {
+    at::Tensor tensor;
+    const Root* root;
+    ir::Value* initial;
+  };
 
   // Holds a user's tensor as it was before the trace; the name of a constant is empty.
   struct Lent {
@@ -243,6 +260,8 @@ class Tracer : private Cursor {
   std::vector<const Root*> inputs_;
   std::vector<Lent> lent_;
   std::unordered_set<const c10::StorageImpl*> frozen_;
+  std::vector<Member> members_;
+  MadeTensors made_;
   bool moves_host_ = false;
   std::unordered_set<const ir::Value*> active_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;

@@ -1,0 +1,256 @@
+"""The effects of forward besides parameters and buffers: kept, refused, or warned about.
+
+A compiled program runs forward's ops, not its Python code, so an attribute that forward assigns is
+written once, in the trace. If a trace changes anything that forward can reach, a second trace
+begins with these changes, as the second call in eager torch does. If it records another program,
+forward reads what an earlier call wrote, and the model is refused. Otherwise the tensors that both
+traces write become additional results of the program, and each run stores them where forward does.
+"""
+
+import contextlib
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy
+import torch
+from poptorch._impl.pytree.structures import Node, check_same, flatten, unflatten
+from poptorch._impl.trace.reachable import Change, Holder, Snapshot, apply, undo
+from poptorch._impl.trace.watched_numbers import Reads
+from poptorch._logging import logger_of
+from poptorch_core import Error, _torch
+
+logger = logger_of(__name__)
+
+Tensors = list[torch.Tensor]
+
+_CURE = (
+    "Only parameters and buffers keep their values on the device between calls. Make it a buffer "
+    "(register_buffer) and write it with copy_()."
+)
+_PLACE = re.compile(r"\(([^()]+:\d+)\)")
+
+
+class ForwardEffects:
+    """The writes of a model's forward, in its traces and at each run.
+
+    model: the model or function that is traced.
+    forward: runs it with the tensors of a trace, and returns the tensors of its results.
+    twins: the user's modules, by the identity of their copies in the model.
+    """
+
+    def __init__(
+        self,
+        model: Callable[..., Any],
+        forward: Callable[[Tensors], Tensors],
+        twins: dict[int, torch.nn.Module] | None = None,
+    ) -> None:
+        self._model = model
+        self._forward = forward
+        self._first: _Trace | None = None
+        self._kept: list[tuple[Change, Node, int]] = []  # with its first tensor among those kept
+        self._members: Tensors = []
+        self._twins = twins or {}
+
+    def traced(self, tensors: Tensors) -> Tensors:
+        """Runs forward in a trace; returns its results, and then the tensors that it wrote."""
+        self._random = _random_states()
+        self._first = first = _Trace(self._model, lambda: self._forward(tensors))
+        self._members = _torch.written_members()
+        return [*first.results, *first.tensors, *self._members]
+
+    def check(self, trace: Callable[[Callable[[Tensors], Tensors]], Any]) -> None:
+        """Compares a second trace, if the first one changed anything, and decides what is kept.
+
+        trace: traces the model with the inputs and options of the first trace.
+        Raises poptorch.Error if forward reads what an earlier call wrote.
+        """
+        first = self._first
+        if first is None or not first.changes:
+            return
+        second = self._second(first, trace)
+        if second.text != first.text:
+            raise _refusal(first.changes, _difference(first.text, second.text))
+        later = {change.place: change for change in second.changes}
+        known = {change.place for change in first.changes}
+        grown = {place[0] for place in later if place not in known}  # each call adds values
+        lost = []
+        done = [change for change in first.changes if change.place not in first.nodes]
+        self._put([(change.holder, change.key, change.after) for change in done])
+        for change in first.changes:
+            found, node = later.get(change.place), first.nodes.get(change.place)
+            is_last = change.holder.identity not in grown
+            if node is None:  # as everything that forward's Python code does, it was done once
+                is_last = is_last and _is_final(change, found)
+            elif is_last := is_last and _is_like(node[0], second.nodes.get(change.place)):
+                self._kept.append((change, *node))
+            if not is_last:
+                lost.append(change.name)
+        if lost:
+            logger.warning(
+                f"[state] forward writes {_listed(lost)}, but its Python code runs only in the "
+                "first call, which is traced: later calls do not write it. Return the value from "
+                f"forward instead. {_CURE}"
+            )
+
+    def _second(self, first: "_Trace", trace: Callable[..., Any]) -> "_Trace":
+        reads, made = Reads(), []
+
+        def again(tensors: Tensors) -> Tensors:
+            apply([(each.holder, each.key, reads.watch(each.after)) for each in first.changes])
+            made.append(_Trace(self._model, lambda: self._forward(tensors), reads))
+            return made[0].results
+
+        try:
+            with _as_random(self._random):
+                trace(again)
+        except Exception as error:
+            text = error.message if isinstance(error, Error) else str(error)
+            place = _PLACE.search(text)
+            raise _refusal(first.changes, place[1] if place else "", text) from None
+        finally:
+            undo(first.changes)
+        if reads.lines:
+            raise _refusal(first.changes, reads.lines[0])
+        return made[0]
+
+    @property
+    def keeps(self) -> bool:
+        """Returns whether runs store anything."""
+        return bool(self._kept or self._members)
+
+    def names(self) -> list[str]:
+        """Returns what runs store, as the user's program names it."""
+        return [change.name for change, _, _ in self._kept] + ["a constant"] * len(self._members)
+
+    def store(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Stores what forward wrote in a run.
+
+        tensors: what the program returns in addition to forward's results.
+        """
+        self._put(
+            (change.holder, change.key, unflatten(node, iter(tensors[first:])))
+            for change, node, first in self._kept
+        )
+        if self._members:
+            for member, value in zip(self._members, tensors[-len(self._members) :], strict=True):
+                with torch.no_grad():  # a run of several micro-batches returns one value for each
+                    member.copy_(value.reshape(-1, member.numel())[-1].reshape(member.shape))
+
+    def _put(self, values: Iterable[tuple[Holder, Any, Any]]) -> None:
+        values = list(values)
+        apply(values)
+        twins = [(self._twins.get(id(holder.target)), *rest) for holder, *rest in values]
+        apply([(Holder(twin, ""), key, value) for twin, key, value in twins if twin is not None])
+
+
+def twins_of(copy: Any, original: Any) -> dict[int, torch.nn.Module]:
+    """Returns the modules of the original, by the identity of their copies."""
+    if not isinstance(copy, torch.nn.Module) or not isinstance(original, torch.nn.Module):
+        return {}
+    pairs = zip(copy.modules(), original.modules(), strict=False)
+    return {id(one): other for one, other in pairs if one is not other}
+
+
+class _Trace:
+    """One run of forward in a trace, and what it changed. The changes are undone.
+
+    nodes: for each change of which a tensor of the trace is a part, its structure and the number of
+    its first tensor among `tensors`.
+    """
+
+    def __init__(
+        self, model: Callable[..., Any], forward: Callable[[], Tensors], reads: Reads | None = None
+    ) -> None:
+        before = Snapshot(model)
+        self.tensors: Tensors = []
+        self.nodes: dict[Any, tuple[Node, int]] = {}
+        try:
+            with contextlib.nullcontext() if reads is None else reads.recorded():
+                self.results = forward()
+            self.changes = before.changes()
+            for change in self.changes:
+                self._keep(change)
+            buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
+            wanted = reads is not None or self.changes
+            shown = [*self.results, *self.tensors, *buffers]
+            self.text = _torch.traced_text(shown) if wanted else ""
+        except BaseException:
+            undo([change for change in before.changes() if _is_of_trace(change.after)])
+            raise
+        undo(self.changes)
+
+    def _keep(self, change: Change) -> None:
+        leaves: Tensors = []
+        node = flatten(change.after, leaves)
+        if any(_torch.is_traced(leaf) and _torch.known(leaf) is None for leaf in leaves):
+            self.nodes[change.place] = node, len(self.tensors)
+            self.tensors += leaves
+
+
+def _is_of_trace(value: Any) -> bool:
+    """Returns whether a tensor of the trace is a part of a value."""
+    leaves: Tensors = []
+    flatten(value, leaves)
+    return any(_torch.is_traced(leaf) for leaf in leaves)
+
+
+def _is_final(change: Change, later: Change | None) -> bool:
+    """Returns whether all calls leave the value that the first one wrote."""
+    if later is None:
+        return True
+    if isinstance(change.after, torch.Tensor) and isinstance(later.after, torch.Tensor):
+        return torch.equal(change.after, later.after)
+    return type(change.after) is type(later.after) and bool(change.after == later.after)
+
+
+def _is_like(first: Node, second: tuple[Node, int] | None) -> bool:
+    if second is None:
+        return False
+    try:
+        check_same(first, second[0])
+    except Error:
+        return False
+    return True
+
+
+def _refusal(changes: list[Change], line: str, reason: str = "") -> Error:
+    names = _listed([change.name for change in changes])
+    place = f" ({line})" if line else f": {reason}" if reason else ""
+    return Error(f"[state] forward reads what an earlier call wrote to {names}{place}. {_CURE}")
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(dict.fromkeys(names[:3]))
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+def _difference(first: str, second: str) -> str:
+    """Returns the line of the first op in which two traces differ."""
+    for one, other in zip(first.splitlines(), second.splitlines(), strict=False):
+        if one != other:
+            found = _PLACE.search(other) or _PLACE.search(one)
+            return found[1] if found else ""
+    return ""
+
+
+def _random_states() -> tuple[Any, ...]:
+    return random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+
+
+@contextlib.contextmanager
+def _as_random(states: tuple[Any, ...]) -> Iterator[None]:
+    """Draws the random numbers of an earlier time in the body."""
+    now = _random_states()
+    _set_random(states)
+    try:
+        yield
+    finally:
+        _set_random(now)
+
+
+def _set_random(states: tuple[Any, ...]) -> None:
+    random.setstate(states[0])
+    numpy.random.set_state(states[1])
+    torch.set_rng_state(states[2])
