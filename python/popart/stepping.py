@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from popart.devices import DeviceInfo
 from popart.enums import AnchorReturnTypeId, DeviceType
+from popxl._impl import popart_views
 from popxl._impl.records import of
 from popxl.session import Session
 
@@ -105,6 +106,8 @@ class InferenceSession:
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
         """Compiles the program and attaches the device. Raises the errors of popxl.Session."""
+        if self._session is not None:
+            return
         device = _DEVICES.get(self._device.type, "ipu_hw")
         self._session = Session(self._ir.user(), device, weights_to_host_on_exit=False)
         self._session.__enter__()
@@ -184,3 +187,19 @@ class InferenceSession:
 
 class TrainingSession(InferenceSession):
     """Like InferenceSession: the popxl program contains the training."""
+
+
+def _view(session: Session, device: DeviceInfo) -> InferenceSession:
+    """Returns PopART's view of a popxl session, which is prepared already."""
+    made = InferenceSession.fromIr(session.ir._pb_ir, device)
+    vars(made).update(_session=session)
+    return made
+
+
+def _device(kind: str, ipus: int) -> DeviceInfo:
+    """Returns a device of `ipus` IPUs for `device_desc` of popxl.Session."""
+    types = {name: type for type, name in _DEVICES.items()}
+    return DeviceInfo(types.get(kind, DeviceType.Ipu), ipus)
+
+
+popart_views.provide(session=_view, device=_device)

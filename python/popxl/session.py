@@ -12,11 +12,12 @@ from popxl._impl import reporting
 from popxl._impl.check_order import check_order
 from popxl._impl.dot import checkpoint
 from popxl._impl.instances import check_all_are_here, check_can_attach, compare, share_of
-from popxl._impl.ports import io_shape, ports_of, unmapped
+from popxl._impl.ports import ports_of, unmapped
 from popxl._impl.records import of
+from popxl._impl.session_names import PrivateNames
 from popxl.errors import compiling, popart_exception, running
 from popxl.ir import Ir
-from popxl.streams import DeviceToHostStream, HostToDeviceStream, Stream
+from popxl.streams import DeviceToHostStream, HostToDeviceStream
 from popxl.tensor import Constant, Tensor, Variable
 from popxl.utils import to_numpy
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-_DEVICES = ("cpu", "ipu_model", "ipu_hw")
 _WARNING = 3  # a level of the core's log
 _PARTIAL = (
     "some variables on the device have values from the middle of the program. Write them with "
@@ -44,7 +44,7 @@ def _cache_path(ir: Ir) -> str:
     return options.cachePath if options.enableEngineCaching else ""
 
 
-class Session:
+class Session(PrivateNames):
     """A compiled program on an emulated device.
 
     Entering its context attaches it and sends the variables to the device. `run` works only inside;
@@ -62,11 +62,10 @@ class Session:
     def __init__(
         self, ir: Ir, device_desc: str = "cpu", weights_to_host_on_exit: bool = True
     ) -> None:
-        self._ir, self._depth = ir, 0
+        self._ir = ir
+        self._was_attached_stack: list[bool] = []  # by context: was it attached on entry?
         if not isinstance(ir, Ir):
             raise TypeError(f"Session takes a popxl.Ir but got a {type(ir).__name__}.")
-        if device_desc not in _DEVICES:
-            raise ValueError(f"device_desc must be one of {_DEVICES} but is {device_desc!r}.")
         if not any(of(graph).ops for graph in of(ir).graphs):
             raise RuntimeError("The Ir has no ops: there is nothing to run.")
         for message in of(ir).refused:
@@ -77,12 +76,7 @@ class Session:
                 f"The main graph has inputs, {ir.main_graph.inputs}, which get no data. Use "
                 "popxl.h2d_stream."
             )
-        ipus = 1 + max((of(t).ipu or 0 for g in of(ir).graphs for t in g.tensors), default=0)
-        if device_desc == "cpu" and ipus * ir.replication_factor > 1:
-            raise ValueError(
-                f"The device 'cpu' has one IPU but the program uses {ipus} on each of "
-                f"{ir.replication_factor} replicas. Use 'ipu_hw'."
-            )
+        self._set_device(device_desc)
         if ir._pb_ir.getSessionOptions().enableInplaceAmbiguityChecking:
             check_order(ir)
         checkpoint(ir, "FINAL")
@@ -118,16 +112,14 @@ class Session:
         self._stale = False  # the device may be newer than the host
         self._compared = False  # with the data of other instances
 
-    def _io_shape(self, stream: Stream) -> tuple[int, ...]:
-        return io_shape(stream, self._transfers, self._replicas)
-
     def expected_inputs(self) -> list[HostToDeviceStream]:
         """Returns the streams for which `run` takes data."""
         return list(self._inputs)
 
     def create_host_outputs(self) -> dict[DeviceToHostStream, np.ndarray]:
         """Returns arrays for `run_with_outputs`: (transfers, replicas) + shape, without ones."""
-        return {s: np.zeros(self._io_shape(s), s.dtype.as_numpy()) for s in self._outputs}
+        shapes = {s: self._full_input_shape(s.shape) for s in self._outputs}
+        return {s: np.zeros(shape, s.dtype.as_numpy()) for s, shape in shapes.items()}
 
     def _checked_inputs(self, inputs: Mapping[Any, Any], downcast: bool) -> list[np.ndarray]:
         if not isinstance(inputs, Mapping):
@@ -192,21 +184,6 @@ class Session:
         for stream, result in self.run(inputs, downcast_inputs).items():
             outputs[stream][...] = result
 
-    def _validate_run_inputs(self, inputs: Mapping[Any, Any]) -> None:
-        """Raises the errors of `run` for these inputs."""
-        self._checked_inputs(inputs, True)
-
-    def _validate_run_outputs(self, outputs: Mapping[Any, np.ndarray]) -> None:
-        """Raises the errors of `run_with_outputs` for these outputs."""
-        if set(outputs) != set(self._outputs):
-            raise ValueError(f"The program returns {self._outputs} but got arrays for {outputs}.")
-        for stream, array in outputs.items():
-            if array.dtype != stream.dtype.as_numpy() or array.shape != self._io_shape(stream):
-                raise ValueError(
-                    f"{stream!r} returns {self._io_shape(stream)} but the array has {array.shape}, "
-                    f"{array.dtype}."
-                )
-
     def _check_attached(self, what: str) -> None:
         if not self.is_attached:
             raise ValueError(f"Session.{what} works only attached: use it inside `with session:`.")
@@ -214,7 +191,7 @@ class Session:
     @property
     def is_attached(self) -> bool:
         """Whether the session is inside its context."""
-        return self._depth > 0
+        return len(self._was_attached_stack) > 0
 
     @property
     def ir(self) -> Ir:
@@ -224,33 +201,42 @@ class Session:
     ir_ = ir
 
     def __enter__(self) -> "Session":
-        if self._depth == 0:
+        was_attached = self.is_attached
+        if not was_attached:
             self._attach()
-        self._depth += 1
+        self._was_attached_stack.append(was_attached)
         try:
-            if self._depth == 1:
+            if not was_attached:
                 self.weights_from_host()
         except BaseException:
-            self._depth -= 1
+            self._leave()
             raise
         return self
+
+    def _leave(self) -> None:
+        self._was_attached_stack.pop()
+        if not self.is_attached:
+            self._device.detach()
 
     def _attach(self) -> None:
         check_can_attach()
         failed = self._executable.has_failed()
         self._executable.attach()
+        self._device.attach()
         if failed:
             self._written, self._stale = set(self._host), False
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if self._depth == 1 and self._executable.has_failed():
+            if self._was_attached_stack[-1]:
+                return
+            if self._executable.has_failed():
                 if self._stale:
                     _core.log(_WARNING, f"The device of {self!r} has failed: {_LOST}.")
-            elif self._depth == 1 and kind is None and self._fetches_on_exit():
+            elif kind is None and self._fetches_on_exit():
                 self.weights_to_host()
         finally:
-            self._depth -= 1
+            self._leave()
 
     def _fetches_on_exit(self) -> bool:
         return self._to_host_on_exit and not self._read_only

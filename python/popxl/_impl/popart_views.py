@@ -13,6 +13,8 @@ tensor: Callable[[Any], Any]
 op: Callable[[Any], Any]
 replica_grouping: Callable[[int, int, int], Any]
 data_type: Callable[[Any], Any]
+session: Callable[[Any, Any], Any]
+device: Callable[[str, int], Any]
 
 
 def provide(**views: Callable[..., Any]) -> None:

@@ -93,12 +93,12 @@ class Port:
         return result if result.shape == self._shape else result.reshape(self._shape)
 
 
-def io_shape(stream: Stream, transfers: int, replicas: int) -> tuple[int, ...]:
-    """Returns the shape of a stream's array in a run: (transfers, replicas) + shape.
+def io_shape(shape: "tuple[int, ...]", transfers: int, replicas: int) -> tuple[int, ...]:
+    """Returns the shape of the array of a stream in a run: (transfers, replicas) + its shape.
 
     The first two are left out if they are 1.
     """
-    return (*(n for n in (transfers, replicas) if n > 1), *stream.shape)
+    return (*(n for n in (transfers, replicas) if n > 1), *shape)
 
 
 def ports_of(
@@ -118,7 +118,7 @@ def ports_of(
     counts = {"transfers": transfers, "replicas": replicas}
     leads = [f"{n} {what}" for what, n in counts.items() if n > 1]
     return [
-        Port(stream, io_shape(stream, transfers, replicas), shape, leads,
+        Port(stream, io_shape(stream.shape, transfers, replicas), shape, leads,
              _made_transfers(stream, shape, transfers, replicas))
         for stream, (_, shape) in zip(streams, types, strict=True)
     ]  # fmt: skip
