@@ -138,6 +138,11 @@ def of_core_name(name: str) -> dtype:
     return _OF_CORE_NAME[name]
 
 
+def computing_dtype(t: dtype) -> dtype:
+    """Returns the type in which updates of tensors are computed: float32 for float16."""
+    return float32 if t is float16 else t
+
+
 def checked(x: Any) -> dtype:
     """Returns a popxl dtype. Raises TypeError for other types; it names popxl's counterpart."""
     if isinstance(x, dtype):

@@ -133,15 +133,16 @@ def test_adamax_and_dtypes_of_updaters():
     assert (half.dtype, full.dtype) == (np.float16, np.float32)
 
 
-def test_accumulators_compute_in_their_own_dtype():
+def test_moving_averages_round_their_sample_to_their_own_dtype():
     def program(x):
         t = popxl.variable(np.zeros((2, 3)), popxl.float16)
         var_updates.accumulate_moving_average_(t, x, 0.9)
         return t + popxl.constant(0.0, popxl.float16)
 
     (got,) = run_graph(program, X)
-    rest = np.float16(np.float32(1) - np.float32(0.9))
-    np.testing.assert_array_equal(got, rest * X.astype(np.float16))
+    rest = np.float32(1) - np.float32(0.9)
+    expected = rest * X.astype(np.float16).astype(np.float32)
+    np.testing.assert_array_equal(got, expected.astype(np.float16))
 
 
 def test_init_and_remote_load_in_place():

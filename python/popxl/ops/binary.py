@@ -4,6 +4,7 @@ from typing import Any
 
 from popxl._impl.operators import as_operand
 from popxl._impl.records import of
+from popxl.dtypes import computing_dtype
 from popxl.ops.build import (
     OpBuild,
     as_bool,
@@ -118,15 +119,16 @@ def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
 
 
 def _scaled(op: OpBuild, X: Tensor, Y: Tensor, a: Any, b: Any) -> Any:
-    """Returns a·X + b·Y in X's dtype, without multiplications by 1."""
+    """Returns a·X + b·Y, rounded once to X's dtype, without multiplications by 1."""
+    wide = computing_dtype(X.dtype)
 
     def term(t: Tensor, scale: Any) -> Any:
-        value = op.cast(t, X.dtype)
+        value = op.cast(t, wide)
         if isinstance(scale, Tensor):
-            return op("mul", value, op.cast(scale, X.dtype))
-        return value if scale == 1.0 else op("mul", value, op.scalar(X.dtype, scale))
+            return op("mul", value, op.cast(scale, wide))
+        return value if scale == 1.0 else op("mul", value, op.scalar(wide, scale))
 
-    return op("add", term(X, a), term(Y, b))
+    return op.cast(op("add", term(X, a), term(Y, b)), X.dtype)
 
 
 def _scaled_inputs(X: Tensor, Y: Tensor, a: Any, b: Any) -> "list[Tensor | None]":

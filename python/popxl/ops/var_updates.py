@@ -1,6 +1,7 @@
 """In-place updates of variables: accumulators, optimisers and copies.
 
-An accumulator computes in its own dtype, to which the sample is rounded first.
+float16 is computed in float32, and rounded once at the end. The operands may have other dtypes than
+the updated tensor. Moving averages first round their sample to the dtype of the average.
 """
 
 from typing import Any, TypeAlias
@@ -8,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from popxl import dtypes
 from popxl._impl.records import of
-from popxl.dtypes import dtype as dtype_class
+from popxl.dtypes import computing_dtype, dtype as dtype_class
 from popxl.ops.build import OpBuild, check_same_dtype, check_tensors, in_place, or_refused
 from popxl.tensor import Tensor
 
@@ -19,23 +20,19 @@ def _in(scale: "Scalar | None") -> "Tensor | None":
     return scale if isinstance(scale, Tensor) else None
 
 
-def _scalar(
-    op: OpBuild, scale: Scalar, dtype: dtype_class, wide: "dtype_class | None" = None
-) -> Any:
-    """Returns `scale` rounded to `dtype`, as a value of `wide`."""
-    wide = wide or dtype
+def _scalar(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
+    """Returns `scale` as a value of `dtype`."""
     if isinstance(scale, Tensor):
-        return op.cast(op.cast(scale, dtype), wide)
-    return op.scalar(wide, float(np.asarray(scale, dtype.as_numpy())))
+        return op.cast(scale, dtype)
+    return op.scalar(dtype, float(np.asarray(scale, dtype.as_numpy())))
 
 
-def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class, wide: dtype_class) -> Any:
-    """Returns 1 - scale, computed in float32 and rounded to `dtype`, as a value of `wide`."""
+def _rest(op: OpBuild, scale: Scalar, dtype: dtype_class) -> Any:
+    """Returns 1 - scale, computed in float32, as a value of `dtype`."""
     if isinstance(scale, Tensor):
         one = op.scalar(dtypes.float32, 1)
-        rest = op("sub", one, op.cast(scale, dtypes.float32))
-        return op.cast(op.cast(rest, dtype), wide)
-    return _scalar(op, float(np.float32(1) - np.float32(scale)), dtype, wide)
+        return op.cast(op("sub", one, op.cast(scale, dtypes.float32)), dtype)
+    return _scalar(op, float(np.float32(1) - np.float32(scale)), dtype)
 
 
 def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:
@@ -48,11 +45,13 @@ def accumulate_(t: Tensor, X: Tensor, f: "Scalar | None" = None) -> Tensor:
     """t += f · X; without f, t += X."""
     _check_shapes("Accumulate", t, X)
 
+    wide = computing_dtype(t.dtype)
+
     def body(op: OpBuild) -> Any:
-        sample = op.cast(X, t.dtype)
+        sample = op.cast(X, wide)
         if f is not None:
-            sample = op("mul", sample, _scalar(op, f, t.dtype))
-        return op("add", t, sample)
+            sample = op("mul", sample, _scalar(op, f, wide))
+        return op.cast(op("add", op.cast(t, wide), sample), t.dtype)
 
     return in_place("Accumulate", [t, X, _in(f)], f"accumulate__{t.name}", body)
 
@@ -61,10 +60,12 @@ def accumulate_square_(t: Tensor, X: Tensor, f: Scalar = 1.0) -> Tensor:
     """t += f · X²."""
     _check_shapes("Accumulate", t, X)
 
+    wide = computing_dtype(t.dtype)
+
     def body(op: OpBuild) -> Any:
-        sample = op.cast(X, t.dtype)
-        scaled = op("mul", _scalar(op, f, t.dtype), sample)
-        return op("add", t, op("mul", scaled, sample))
+        sample = op.cast(X, wide)
+        scaled = op("mul", _scalar(op, f, wide), sample)
+        return op.cast(op("add", op.cast(t, wide), op("mul", scaled, sample)), t.dtype)
 
     return in_place("Accumulate", [t, X, _in(f)], f"accumulate_square__{t.name}", body)
 
@@ -73,40 +74,41 @@ def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
     """Updates a running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ..."""
     _check_shapes("Accumulate", t, X)
 
+    wide = computing_dtype(t.dtype)
+
     def body(op: OpBuild) -> Any:
         one = op.scalar(dtypes.float32, 1)
         count = _scalar(op, step, dtypes.float32)
         after = op("add", count, one)
-        kept = op("mul", op.cast(op("div", count, after), t.dtype), t)
-        new = op("mul", op.cast(op("div", one, after), t.dtype), op.cast(X, t.dtype))
-        return op("add", kept, new)
+        kept = op("mul", op.cast(op("div", count, after), wide), op.cast(t, wide))
+        new = op("mul", op.cast(op("div", one, after), wide), op.cast(X, wide))
+        return op.cast(op("add", kept, new), t.dtype)
 
     return in_place("Accumulate", [t, X, _in(step)], f"accumulate_mean__{t.name}", body)
 
 
 def _moving_average(t: Tensor, X: Tensor, f: Scalar, square: bool, name: str) -> Tensor:
     _check_shapes("Accumulate", t, X)
-    # Factors, sample and result are rounded to the accumulator's dtype.
-    wide = dtypes.float32 if t.dtype is dtypes.float16 else t.dtype
+    wide = computing_dtype(t.dtype)
 
     def body(op: OpBuild) -> Any:
         sample = op.cast(op.cast(X, t.dtype), wide)
-        new = op("mul", _rest(op, f, t.dtype, wide), sample)
+        new = op("mul", _rest(op, f, wide), sample)
         if square:
             new = op("mul", new, sample)
-        kept = op("mul", _scalar(op, f, t.dtype, wide), op.cast(t, wide))
+        kept = op("mul", _scalar(op, f, wide), op.cast(t, wide))
         return op.cast(op("add", kept, new), t.dtype)
 
     return in_place("Accumulate", [t, X, _in(f)], f"{name}__{t.name}", body)
 
 
 def accumulate_moving_average_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
-    """t = f · t + (1 - f) · X."""
+    """t = f · t + (1 - f) · X, where X is first rounded to t's dtype."""
     return _moving_average(t, X, f, False, "accumulate_moving_avg")
 
 
 def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
-    """t = f · t + (1 - f) · X²."""
+    """t = f · t + (1 - f) · X², where X is first rounded to t's dtype."""
     return _moving_average(t, X, f, True, "accumulate_moving_avg_square")
 
 
@@ -123,15 +125,19 @@ def sparse_accumulate_(
     A session raises popart_exception for an axis that t does not have.
     """
 
+    plain = f is None and X.dtype is t.dtype
+    wide = t.dtype if plain else computing_dtype(t.dtype)
+
     def body(op: OpBuild) -> Any:
-        sample = op.cast(X, t.dtype)
+        sample = op.cast(X, wide)
         if f is not None:
-            sample = op("mul", sample, _scalar(op, f, t.dtype))
+            sample = op("mul", sample, _scalar(op, f, wide))
         flat = op("reshape", op.cast(indices, dtypes.int32), shape=[indices.nelms])
         shape = [*t.shape[:axis], indices.nelms, *t.shape[axis + 1 :]]
 
         def added() -> Any:
-            return op("index_add", t, flat, op("reshape", sample, shape=shape), axis=axis)
+            rows = op("reshape", sample, shape=shape)
+            return op.cast(op("index_add", op.cast(t, wide), flat, rows, axis=axis), t.dtype)
 
         return or_refused(op, t, added)
 
@@ -143,11 +149,13 @@ def sparse_accumulate_(
 def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
     """t *= f; the number 0 sets zeros even for NaN and infinities."""
 
+    wide = computing_dtype(t.dtype)
+
     def body(op: OpBuild) -> Any:
         if not isinstance(f, Tensor) and f == 0:
             zero = op.scalar(t.dtype, 0)
             return op("broadcast_to", zero, shape=list(t.shape)) if t.shape else zero
-        return op("mul", t, _scalar(op, f, t.dtype))
+        return op.cast(op("mul", op.cast(t, wide), _scalar(op, f, wide)), t.dtype)
 
     factor = None if isinstance(f, Tensor) else float(f)
     name = f"accumulator_scale__{t.name}"
@@ -325,7 +333,7 @@ def adam_var_update(
         ratio = op("select", plain, one, op("div", a, op("select", plain, one, b)))
         rate = ratio if learning_rate is None else op("mul", ratio, _scalar(op, learning_rate, f32))
         step = op("mul", op.cast(x, f32), rate)
-        return op("sub", t, op.cast(step, t.dtype))
+        return op.cast(op("sub", op.cast(t, f32), step), t.dtype)
 
     inputs = [t, x, r1, r2, _in(learning_rate), _in(max_weight_norm)]
     return in_place("AdamVarUpdate", inputs, "adam_var_update_out", body)

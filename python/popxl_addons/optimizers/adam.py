@@ -89,6 +89,10 @@ class AdamOptimizerStep(Module):
             step = self.add_variable_input(
                 "step", scalar, popxl.float32, by_ref=True, replica_grouping=replica_grouping
             )
+        decays = isinstance(weight_decay, popxl.Tensor) or bool(weight_decay)
+        if not decays and var.dtype is popxl.float32 and first.dtype is not popxl.float32:
+            # Without decay, the updater rounds its result to the first moment's dtype.
+            first = ops.cast(first, popxl.float32)
         update = var_updates.adam_updater(
             first,
             second,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from popxl._impl.records.link import of
 from popxl.context import current
-from popxl.dtypes import core_name, dtype as dtype_class
+from popxl.dtypes import computing_dtype, core_name, dtype as dtype_class
 
 if TYPE_CHECKING:
     from popxl._impl.records.graph import OpRecord
@@ -121,13 +121,17 @@ class TensorRecord:
         here = self.here()
         if here is not self.tensor:
             return of(here).accumulate(value, scale)
-        core, dtype = of(self.graph).core, core_name(self.dtype)
+        core = of(self.graph).core
         if self.base is None and self.is_memory() and self.dtype.is_floating_point:
             core.emit("accumulate", [self.value, value], {"scale": float(scale)})
             self.version += 1
             return
+        dtype = core_name(computing_dtype(self.dtype))
+
+        def cast(x: Any, to: str) -> Any:
+            return x if x.type[0] == to else core.emit("cast", [x], {"dtype": to}).results[0]
+
         factor = core.scalar(dtype, float(scale))
-        if value.type[0] != dtype:
-            value = core.emit("cast", [value], {"dtype": dtype}).results[0]
-        scaled = core.emit("mul", [value, factor]).results[0]
-        self.write(core.emit("add", [self.read(), scaled]).results[0])
+        scaled = core.emit("mul", [cast(value, dtype), factor]).results[0]
+        total = core.emit("add", [cast(self.read(), dtype), scaled]).results[0]
+        self.write(cast(total, core_name(self.dtype)))
