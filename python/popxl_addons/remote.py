@@ -58,12 +58,16 @@ def named_buffers(tensors: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
 def _shards(choice: Any, name: str, factory: VariableFactory) -> int:
     """Returns the number of replicas over which a factory's variables are sharded."""
     rg = factory.replica_grouping.const_rg
-    if isinstance(choice, bool):
-        return rg.group_size if choice else 1
     if isinstance(choice, Mapping):
-        return choice.get(name, 1)
+        choice = choice.get(name, True)
+    if isinstance(choice, bool):
+        choice = rg.group_size if choice else 1
     if not isinstance(choice, int):
-        raise ValueError(f"shard_over_dict is a bool, an int or a dict, but is {choice!r}.")
+        raise ValueError(
+            f"shard_over_dict is a bool, an int or a dict of these, but is {choice!r}."
+        )
+    if factory.replica_sharded:
+        return factory.shard_over
     if not 1 <= choice <= rg.group_size:
         raise ValueError(f"{name} can be sharded over 1 to {rg.group_size} replicas, not {choice}.")
     return choice
@@ -80,7 +84,8 @@ def named_variable_buffers(
         factories: The factories.
         entries: The number of rows.
         shard_over_dict: The number of replicas over which variables are sharded: all of the
-            factory's group (True), none (False), a number, or numbers by name.
+            factory's group (True), none (False), a number, or these by name. Names that are missing
+            are sharded over the whole group. Factories that are sharded keep their shards.
 
     Raises:
         ValueError: A number is larger than a group or does not divide the elements; the argument

@@ -110,7 +110,16 @@ def test_buffers_are_of_specs_or_shards():
         assert named.c.entries == 2
 
 
-CHOICES = [(True, 2, 4), (False, 1, 1), (2, 2, 2), ({"a": 2}, 2, 1), ({"b.c": 4, "a": 1}, 1, 4)]
+CHOICES = [
+    (True, 2, 4),
+    (False, 1, 1),
+    (2, 2, 2),
+    ({"a": 2}, 2, 4),
+    ({"b.c": 4, "a": 1}, 1, 4),
+    ({"b.c": 2}, 2, 2),
+    ({"a": False, "b.c": True}, 1, 4),
+    ({}, 2, 4),
+]
 
 
 @pytest.mark.parametrize("choice, a, b", CHOICES)
@@ -130,7 +139,49 @@ def test_buffers_of_factories_are_sharded_as_asked(choice, a, b):
             assert shape_of(buffer) == expected and buffer.entries == 3
 
 
-@pytest.mark.parametrize("choice", [0, 5, 2.0, "all", None])
+@pytest.mark.parametrize("choice", [True, False, 1, 2, 4, {}, {"w": 1}, {"w": 4}, {"other": 2}])
+@pytest.mark.parametrize("group", [(1, 4), (1, 2), (2, 2)])
+def test_sharded_factories_keep_their_shards_in_buffers(choice, group):
+    data = np.arange(8, dtype=np.float32).reshape(2, 4)
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        groups = ir.replica_grouping(*group)
+        if type(choice) is int and choice > groups.group_size:
+            pytest.skip("is refused")
+        factory = addons.VariableFactory(
+            lambda: data, F32, "w", replica_grouping=groups, shard_over=2
+        )
+        factories = addons.NamedVariableFactories(w=factory)
+        buffers = addons.named_variable_buffers(factories, 2, choice)
+        assert shape_of(buffers.w) == (factory.shape, factory.meta_shape) == ((4,), (2, 4))
+        assert buffers.w.entries == 2
+        factories.init_remote(buffers, 1)
+        out = addons.host_store(addons.load_remote(buffers, 1).w)
+    with popxl.Session(ir, "ipu_hw") as session:
+        for replica, shard in enumerate(session.run()[out]):
+            np.testing.assert_array_equal(shard, data[replica // group[0] % 2])
+
+
+def test_modules_with_some_sharded_factories_have_fitting_buffers():
+    class Both(addons.Module):
+        def build(self, x: popxl.Tensor):
+            whole = self.add_variable_input("whole", lambda: rand(4, 4), F32)
+            shard = self.add_replica_sharded_variable_input("shard", lambda: rand(4, 4), F32)
+            return x @ whole @ addons.gather_replica_sharded_tensor(shard)
+
+    ir = popxl.Ir(replication=4)
+    with ir.main_graph, popxl.in_sequence():
+        facts, graph = Both().create_graph(popxl.TensorSpec((2, 4), F32))
+        buffers = addons.named_variable_buffers(facts, shard_over_dict=False)
+        facts.init_remote(buffers)
+        bound = graph.bind(addons.load_remote(buffers))
+        out = addons.host_store(bound.call(popxl.constant(rand(2, 4)))[0])
+    assert shape_of(buffers.whole) == ((4, 4), ()) and shape_of(buffers.shard) == ((4,), (4, 4))
+    with popxl.Session(ir, "ipu_hw") as session:
+        assert session.run()[out].shape == (4, 2, 4)
+
+
+@pytest.mark.parametrize("choice", [0, 5, 2.0, "all", None, {"a": 5}, {"a": "all"}])
 def test_other_shards_of_factories_are_refused(choice):
     with popxl.Ir(replication=4).main_graph, pytest.raises(ValueError, match="shard"):
         factory = addons.VariableFactory(lambda: rand(8))

@@ -37,7 +37,7 @@ def phased(x_shape):
         stream = popxl.h2d_stream(x_shape, popxl.float32, "x")
         h = ops.host_load(stream)
         facts, graph = Block(x_shape[1]).create_graph(h)
-        buffers = addons.named_variable_buffers(facts, LAYERS, {"fc.weight": 2})
+        buffers = addons.named_variable_buffers(facts, LAYERS, {"fc.weight": 2, "fc.bias": 1})
         variables = [facts.init_remote(buffers, i, f"layer{i}") for i in range(LAYERS)]
         info = addons.autodiff(graph).grad_graph_info
         load, names = addons.load_remote_graph(buffers)
