@@ -336,6 +336,8 @@ def _gradient_of_call(called: Graph, info: GradGraphInfo) -> Any:
             value = core.scalar(core_name(t.dtype), 0.0)
             if t.shape:
                 value = core.emit("broadcast_to", [value], {"shape": list(t.shape)}).results[0]
+        if value.type[0] != core_name(t.dtype):
+            value = core.emit("cast", [value], {"dtype": core_name(t.dtype)}).results[0]
         outputs.append(value)
     core.set_outputs(outputs)
     return core
