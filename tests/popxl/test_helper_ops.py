@@ -98,6 +98,56 @@ def test_the_whole_shape_of_a_transposed_convolution():
                 ops.conv_transpose(x, w, output_shape=wrong)
 
 
+# name: (kernel, stride, dilation, pad_type, output_padding, sizes of the output)
+LONGER = {
+    "one more": (2, 2, 1, "not_set", (), (9, 9)),
+    "up to the stride": (1, 4, 1, "not_set", (), (16, 14)),
+    "up to the dilation": (2, 1, 3, "not_set", (), (9, 8)),
+    "one dimension more, one less": (2, 2, 1, "not_set", (), (9, 6)),
+    "besides output_padding": (2, 3, 1, "not_set", (1, 0), (13, 12)),
+    "same_upper": (1, 3, 1, "same_upper", (), ()),
+    "same_lower": (2, 3, 1, "same_lower", (), ()),
+    "same_lower and a shape": (2, 2, 1, "same_lower", (), (9, 9)),
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_padding_makes_longer_transposed_convolutions(name, dtype):
+    torch = pytest.importorskip("torch")
+    size, stride, dilation, pad_type, extra, sizes = LONGER[name]
+    x = np.random.default_rng(1).uniform(-1, 1, (1, 2, 4, 4)).astype(dtype)
+    w = np.random.default_rng(2).uniform(-1, 1, (2, 3, size, size)).astype(dtype)
+    dy = np.random.default_rng(3).uniform(-1, 1, (1, 3, *(sizes or (12, 12)))).astype(dtype)
+
+    def program(x, w, dy):
+        def convolve(x, w):
+            return ops.conv_transpose(
+                x, w, (stride,) * 2, dilation=(dilation,) * 2, pad_type=pad_type,
+                output_padding=extra, output_shape=(1, 3, *sizes) if sizes else (),
+            )  # fmt: skip
+
+        graph = popxl.gir().create_graph(convolve, x, w)
+        info = popxl.transforms.autodiff(graph)
+        forward = ops.call_with_info(graph, x, w)
+        assert forward.outputs[0].shape == dy.shape
+        grads = ops.call(info.graph, dy, inputs_dict=info.inputs_dict(forward))
+        return forward.outputs[0], *grads
+
+    given = [torch.tensor(a.astype(np.float32), requires_grad=True) for a in (x, w)]
+    whole = torch.nn.functional.conv_transpose2d(*given, None, stride, dilation=dilation)
+    missing = [n - m for n, m in zip(dy.shape[2:], whole.shape[2:], strict=True)]
+    expected = torch.nn.functional.pad(whole, (0, max(missing[1], 0), 0, max(missing[0], 0)))
+    for axis, more in enumerate(missing):  # without pad_type, the start loses more
+        start = (-more + 1) // 2 if more < 0 else 0
+        expected = expected.narrow(2 + axis, start, dy.shape[2 + axis])
+    expected.backward(torch.tensor(dy.astype(np.float32)))
+    tolerance = 1e-5 if dtype == np.float32 else 5e-3
+    rights = (expected, *(operand.grad for operand in given))
+    for got, right in zip(run_graph(program, x, w, dy), rights, strict=True):
+        np.testing.assert_allclose(got, right.detach(), rtol=tolerance, atol=tolerance)
+
+
 FLOAT_OPS = ("exp", "log", "sqrt", "sin", "cos", "tanh", "gelu", "geluerf", "swish")
 
 

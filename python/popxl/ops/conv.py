@@ -130,16 +130,17 @@ def _transpose_pads(
     """Returns elements removed before and after each spatial dimension, and added after it.
 
     As in ONNX, output_shape determines the padding. So do pad_type "same_upper" and "same_lower",
-    whose output has size · stride elements.
+    whose output has size · stride elements. Missing elements are added after the dimension, as by
+    output_padding: fewer than the stride or the dilation.
     """
     rank = weight.rank - 2
     extra = list(output_padding) or [0] * rank
     sizes, kernel = t.shape[2:], weight.shape[2:]
     if output_shape and len(output_shape) != rank + 2:
-        raise ValueError(f"output_shape takes {rank + 2} sizes but is {list(output_shape)}.")
-    whole = [t.shape[0], weight.shape[1] * groups]
-    if output_shape and list(output_shape)[:2] != whole:
-        raise ValueError(f"output_shape begins with {whole} here but is {list(output_shape)}.")
+        raise ValueError(f"output_shape takes {rank + 2} sizes but is {tuple(output_shape)}.")
+    whole = (t.shape[0], weight.shape[1] * groups)
+    if output_shape and tuple(output_shape)[:2] != whole:
+        raise ValueError(f"output_shape begins with {whole} here but is {tuple(output_shape)}.")
     wanted = list(output_shape)[2:]
     if not wanted and pad_type in ("same_upper", "same_lower"):
         wanted = [n * s for n, s in zip(sizes, stride, strict=True)]
@@ -148,10 +149,17 @@ def _transpose_pads(
     if pad_type not in PAD_TYPES:
         raise ValueError(f"pad_type must be one of {PAD_TYPES} but is {pad_type!r}.")
     low, high = [], []
-    for n, k, s, d, e, out in zip(sizes, kernel, stride, dilation, extra, wanted, strict=True):
-        total = s * (n - 1) + e + (k - 1) * d + 1 - out
+    for i, (n, k, out) in enumerate(zip(sizes, kernel, wanted, strict=True)):
+        s, d = stride[i], dilation[i]
+        made = s * (n - 1) + (k - 1) * d + 1
+        total = made + extra[i] - out
+        if total < 0 and out - made < max(s, d):
+            extra[i], total = out - made, 0
         if total < 0:
-            raise ValueError(f"An output of {wanted} is larger than the convolution's result.")
+            raise ValueError(
+                f"An output of {tuple(wanted)} is larger than the convolution's result: dimension "
+                f"{i} has {made} elements, and padding adds up to {max(s, d) - 1}."
+            )
         more, less = total - total // 2, total // 2
         low.append(less if pad_type == "same_upper" else more)
         high.append(more if pad_type == "same_upper" else less)
