@@ -100,7 +100,7 @@ def _make(name: str, core: str, kind: str, numpy: Any = None, torch: "str | None
     made.is_complex = kind == "c"
     made.is_int = kind in "iu"
     made.is_floating_point = kind == "f"
-    made.is_signed = kind in "if"
+    made.is_signed = kind in "ifc"
     return made
 
 

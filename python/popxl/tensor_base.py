@@ -251,7 +251,9 @@ def make_tensor(
 
 
 class TensorByRef(Tensor):
-    """An annotation for a graph's parameter that is passed by reference."""
+    """An input that is passed by reference; the annotation of a graph's parameter for it."""
+
+    _kind = "TensorByRef"
 
 
 def graph_input(
@@ -276,7 +278,8 @@ def graph_input(
     graph = get_current_graph()
     name = scoped(name or DEFAULT_NAME)
     value = of(graph).core.add_input(core_type(shape, dtype), name, by_ref)
-    tensor = make_tensor(Tensor, graph, name, value, meta_shape=tuple(meta_shape or ()))
+    kind = TensorByRef if by_ref else Tensor
+    tensor = make_tensor(kind, graph, name, value, meta_shape=tuple(meta_shape or ()))
     of(graph).inputs.append(tensor)
     return tensor
 

@@ -17,13 +17,22 @@ from popxl_addons.named_tensors import NamedRemoteBuffers, NamedTensors
 DataIter = Callable[[], Any] | Iterable[Any]
 
 
+def _label(data_iter: DataIter) -> str:
+    """Returns the name of a function, or the text of another object, for messages."""
+    return str(getattr(data_iter, "__qualname__", None) or repr(data_iter))
+
+
 def _source(data_iter: DataIter) -> Callable[[], Any]:
     """Returns the function for the next variable's data. Raises ValueError if there is none."""
     if callable(data_iter):
         try:
             data_iter()
         except Exception as error:
-            raise ValueError(f"data_iter, {data_iter!r}, could not be called: {error}") from error
+            raise ValueError(
+                f"data_iter, {_label(data_iter)}, could not be called: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. Pass a function without arguments that returns the "
+                "data of a variable."
+            ) from error
         return data_iter
     if isinstance(data_iter, Iterable):
         return iter(data_iter).__next__
@@ -79,7 +88,7 @@ class VariableFactory:
         try:
             return self._next()
         except StopIteration:
-            raise ValueError(f"data_iter, {self.data_iter!r}, is empty.") from None
+            raise ValueError(f"data_iter, {_label(self.data_iter)}, is empty.") from None
 
     @staticmethod
     def _convert(data: Any, dtype: "popxl.dtype | None") -> np.ndarray:
@@ -107,7 +116,14 @@ class VariableFactory:
         if self._peeked is not None:
             data, self._peeked = self._peeked, None
             return data
-        return self._convert(self._next(), self.dtype)
+        data = self._convert(self._next(), self.dtype)
+        if data.shape != self._whole:
+            raise ValueError(
+                f"data_iter, {_label(self.data_iter)}, gave data of shape {data.shape}, rank "
+                f"{data.ndim}, after data of shape {self._whole}, rank {len(self._whole)}. A "
+                "factory makes variables of one shape."
+            )
+        return data
 
     def next_memmap(
         self,

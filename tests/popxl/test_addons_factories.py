@@ -70,6 +70,45 @@ def test_data_that_is_none_is_refused(main):
         VariableFactory([1.0], replica_grouping=main.replica_grouping(group_size=2), shard_over=4)
 
 
+def needs(a):
+    return a
+
+
+def gives_none():
+    return None
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (needs, r"needs, could not be called: TypeError: needs\(\) missing .*'a'\. Pass"),
+        (lambda: 1 / 0, "<lambda>, could not be called: ZeroDivisionError: division by zero. Pass"),
+        (gives_none, "Data of variables are arrays, lists or numbers, not None"),
+        (3, "must be a function or an iterable, not 3"),
+        (np.zeros(0), "is empty"),
+    ],
+)
+def test_bad_sources_are_named(main, source, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        VariableFactory(source, F32)
+    assert " at 0x" not in str(caught.value)
+
+
+@pytest.mark.parametrize("groups", [4, 1])
+def test_data_of_another_shape_is_refused(main, groups):
+    shapes = iter([(2, 3), (2, 3), (2, 3), (3,), (2, 3)])
+
+    def source():
+        return np.zeros(next(shapes), np.float32)
+
+    rg = main.replica_grouping(group_size=groups)
+    factory = VariableFactory(source, replica_grouping=rg)
+    words = r"data of shape \(3,\), rank 1, after data of shape \(2, 3\), rank 2"
+    with pytest.raises(ValueError, match=words):
+        for _ in range(3):
+            factory.next_data()
+
+
 def test_factories_need_a_graph():
     with pytest.raises(RuntimeError, match="no current graph"):
         VariableFactory([1.0])

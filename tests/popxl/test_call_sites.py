@@ -111,6 +111,37 @@ def test_gradient_graphs_take_no_references():
     assert dx.tolist() == (A * B).tolist() and dy.tolist() == (B * [3, 4]).tolist()
 
 
+def test_tensors_by_reference_name_their_class():
+    ir = popxl.Ir()
+    seen = {}
+
+    def inner(total: popxl.TensorByRef, x: popxl.Tensor, *more: popxl.TensorByRef):
+        seen.update(total=total, x=x, more=more[0], made=popxl.graph_input((), F32, "s", True))
+        seen["result"] = total + x
+
+    class WithState(addons.Module):
+        def build(self, x):
+            self.add_variable_input("state", lambda: np.zeros(2), F32, by_ref=True)
+            return x
+
+    with ir.main_graph:
+        v, x = popxl.variable(np.zeros(2), F32, name="v"), t(2)
+        graph = ir.create_graph(inner, v, x, v)
+        _, module = WithState().create_graph(x)
+        ops.call(graph, v, x, v, 0.0)
+        assert repr(v) == "Tensor[v popxl.dtypes.float32 (2,)]"  # as tutorials print it
+    of_state = module.args.state
+    for tensor in (seen["total"], seen["more"], seen["made"], of_state):
+        assert repr(tensor) == f"TensorByRef[{tensor.name} popxl.dtypes.float32 {tensor.shape}]"
+        assert isinstance(tensor, popxl.TensorByRef)
+    for tensor in (seen["x"], seen["result"]):
+        assert repr(tensor).startswith("Tensor[") and not isinstance(tensor, popxl.TensorByRef)
+    assert [type(i) is popxl.TensorByRef for i in graph.inputs] == [
+        *(True, False, True, True),
+    ]
+    assert graph._by_ref_inputs == {i for i in graph.inputs if isinstance(i, popxl.TensorByRef)}
+
+
 def test_streams_may_transfer_less_than_the_most():
     ir = popxl.Ir()
     ir.num_host_transfers = 4

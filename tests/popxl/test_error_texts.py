@@ -133,10 +133,50 @@ WORDS = {
         "Reshape shape can contain at most one '-1' value",
         lambda: t(2, 2).reshape((-1, -1)),
     ),
+    "reshape of too many": (
+        ValueError,
+        r"t popxl.dtypes.float32 \(2, 3\)\] of rank 2 has 6 elements.* shape \(4, -1\)",
+        lambda: t(2, 3).reshape([4, -1]),
+    ),
+    "reshape to 0": (
+        ValueError,
+        r"^Invalid shape value in reshape: \(0, 2\) for .*\(2, 2, 1\)\] of rank 3",
+        lambda: ops.reshape_(t(2, 2, 1), [0, 2]),
+    ),
+    "reshape to a number": (
+        TypeError,
+        r"reshape takes a shape as a tuple of ints but got 4 for .* of rank 2",
+        lambda: t(2, 2).reshape(4),
+    ),
+    "reshape to a fraction": (
+        TypeError,
+        r"reshape takes a shape as a tuple of ints but got \(2.5, 2\) for .* of rank 1",
+        lambda: t(5).reshape((2.5, 2)),
+    ),
     "transpose": (
         ValueError,
         "Values in permutation must be less than",
         lambda: t(2, 2).transpose((0, 2)),
+    ),
+    "transpose beyond the rank": (
+        ValueError,
+        r"must be less than 2, the rank of .*\(2, 3\)\], but are \(0, 1, 2\)\.",
+        lambda: t(2, 3).transpose([0, 1, 2]),
+    ),
+    "transpose twice": (
+        ValueError,
+        r"^\(0, 0\) is not a permutation of \(0, 1\), the dimensions of .* of rank 2",
+        lambda: ops.transpose_(t(2, 3), [0, 0]),
+    ),
+    "transpose of some": (
+        ValueError,
+        r"^\(1, 0\) is not a permutation of \(0, 1, 2\), the dimensions of .* of rank 3",
+        lambda: t(2, 3, 1).transpose([1, 0]),
+    ),
+    "transpose by a number": (
+        TypeError,
+        "transpose takes a permutation as a tuple of ints but got 1 for .* of rank 2",
+        lambda: t(2, 2).transpose(1),
     ),
     "copy": (
         ValueError,

@@ -176,6 +176,27 @@ def test_dtypes_convert():
     assert kinds == [(False, False, False), (True, False, False)]
 
 
+@pytest.mark.parametrize("dtype", popxl.dtypes.ALL, ids=lambda t: t.name)
+def test_properties_of_dtypes_are_those_of_numpys(dtype):
+    kind = dtype.as_numpy()
+    if kind.names:  # float8
+        kind = np.dtype(np.float16)
+    assert dtype.is_complex == np.issubdtype(kind, np.complexfloating)
+    assert dtype.is_int == np.issubdtype(kind, np.integer)
+    assert dtype.is_floating_point == np.issubdtype(kind, np.floating)
+    number = np.issubdtype(kind, np.number)
+    assert dtype.is_signed == (number and not np.issubdtype(kind, np.unsignedinteger))
+    if not np.issubdtype(kind, np.unsignedinteger):
+        assert dtype.is_signed == (np.array(-1).astype(kind) == -1)
+    assert dtype.name == getattr(popxl, dtype.name).name
+    torch = pytest.importorskip("torch")
+    if dtype in popxl.dtypes._PT_TO_POPXL.values():
+        found = dtype.as_torch()
+        floating = (found.is_floating_point, found.is_complex, found.is_signed)
+        assert floating == (dtype.is_floating_point, dtype.is_complex, dtype.is_signed)
+        assert torch.zeros(1, dtype=found).numpy().dtype == dtype.as_numpy()
+
+
 @pytest.mark.parametrize(
     "data, dtype",
     [

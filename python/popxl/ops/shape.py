@@ -1,5 +1,7 @@
 """Ops that move elements: shapes, views and parts."""
 
+import math
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,21 +11,35 @@ from popxl.ops.build import OpBuild, composed, normal_axis, simple
 from popxl.tensor import Tensor, TensorSpec
 
 
+def _whole_numbers(op: str, what: str, t: Tensor, given: Any) -> tuple[int, ...]:
+    """Returns the numbers. Raises TypeError unless they are ints in a sequence."""
+    try:
+        return tuple(operator.index(n) for n in given)
+    except TypeError:
+        raise TypeError(
+            f"{op} takes {what} as a tuple of ints but got {given!r} for {t!r} of rank {t.rank}."
+        ) from None
+
+
 def _target_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
-    out = [int(n) for n in shape]
-    if any(n == 0 or n < -1 for n in out):
+    given = _whole_numbers("reshape", "a shape", t, shape)
+    if any(n == 0 or n < -1 for n in given):
         raise ValueError(
-            f"Invalid shape value in reshape: {out}. Sizes are positive, or one is -1."
+            f"Invalid shape value in reshape: {given} for {t!r} of rank {t.rank}. Sizes are "
+            "positive, or one is -1."
         )
-    if out.count(-1) > 1:
-        raise ValueError(f"Reshape shape can contain at most one '-1' value: {out}.")
-    known = 1
-    for n in out:
-        known *= 1 if n == -1 else n
-    if -1 in out and known and t.nelms % known == 0:
+    if given.count(-1) > 1:
+        raise ValueError(
+            f"Reshape shape can contain at most one '-1' value: {given} for {t!r} of rank {t.rank}."
+        )
+    out = list(given)
+    known = math.prod(n for n in given if n != -1)
+    if -1 in out and t.nelms % known == 0:
         out[out.index(-1)] = t.nelms // known
     elif known != t.nelms or -1 in out:
-        raise ValueError(f"{t!r} has {t.nelms} elements and cannot take shape {out}.")
+        raise ValueError(
+            f"{t!r} of rank {t.rank} has {t.nelms} elements and cannot take shape {given}."
+        )
     return out
 
 
@@ -78,14 +94,17 @@ def squeeze(t: Tensor, axes: "Iterable[int] | None" = None) -> Tensor:
 def _permutation(t: Tensor, permutation: "Iterable[int] | None") -> list[int]:
     if permutation is None:
         return list(reversed(range(t.rank)))
-    given = list(permutation)
+    given = _whole_numbers("transpose", "a permutation", t, permutation)
     if any(not -t.rank <= a < t.rank for a in given):
         raise ValueError(
-            f"Values in permutation must be less than {t.rank}, the dimensions of {t!r}: {given}."
+            f"Values in permutation must be less than {t.rank}, the rank of {t!r}, but are {given}."
         )
     out = [a % t.rank for a in given]
     if sorted(out) != list(range(t.rank)):
-        raise ValueError(f"{out} is not a permutation of the {t.rank} dimensions of {t!r}.")
+        raise ValueError(
+            f"{given} is not a permutation of {tuple(range(t.rank))}, the dimensions of {t!r} of "
+            f"rank {t.rank}."
+        )
     return out
 
 
