@@ -140,6 +140,45 @@ def test_the_gradient_of_a_slice_is_gathered(axis):
         np.testing.assert_array_equal(dx[replica], np.concatenate(dy[pair], axis))
 
 
+def nested(ir, graph, spec):
+    return ir.create_graph(lambda t: ops.call(graph, t)[0], spec), {}
+
+
+def given(ir, graph, spec):
+    info = {graph: autodiff(graph)}
+    return nested(ir, graph, spec)[0], {"called_graphs_grad_info": info}
+
+
+@pytest.mark.parametrize("wrap", [nested, given])
+@pytest.mark.parametrize("group", [(1, 4), (2, 2), (1, 1)])
+@pytest.mark.parametrize("shape, axis", [((4,), 0), ((4, 8), 0), ((4, 8), -1), ((2, 4, 8), 1)])
+def test_slices_in_called_graphs_and_their_gradients_keep_their_rank(wrap, group, shape, axis):
+    x = np.random.default_rng(1).uniform(-1, 1, (4, *shape)).astype(np.float32)
+    part = list(shape)
+    part[axis] //= group[1]
+    dy = np.random.default_rng(2).uniform(-1, 1, (4, *part)).astype(np.float32)
+
+    def program(x, dy):
+        ir = popxl.gir()
+        rg = ir.replica_grouping(*group)
+        inner = ir.create_graph(lambda t: collectives.replicated_slice(t, axis, rg), x)
+        outer, more = wrap(ir, inner, x)
+        info = autodiff(outer, **more)
+        forward = ops.call_with_info(outer, x)
+        backward = ops.call_with_info(info.graph, dy, inputs_dict=info.inputs_dict(forward))
+        assert [t.shape for t in forward.outputs] == [tuple(part)]
+        assert [t.spec for t in backward.outputs] == [x.spec]
+        return forward.outputs[0], backward.outputs[0]
+
+    y, dx = run_graph(program, x, dy, replication=4)
+    stride, size = group
+    for replica in range(4):
+        rank = replica // stride % size
+        members = [replica + (i - rank) * stride for i in range(size)]
+        np.testing.assert_array_equal(y[replica], np.split(x[replica], size, axis)[rank])
+        np.testing.assert_array_equal(dx[replica], np.concatenate(dy[members], axis))
+
+
 def others(x):
     return np.stack([np.prod(np.delete(x, i, 0), 0) for i in range(len(x))])
 
