@@ -114,6 +114,29 @@ def test_updates_of_mixed_types(name, types, scale, memory):
     assert_rounded_once(got, formula(t.astype(np.float64), sample.astype(np.float64), exact))
 
 
+@pytest.mark.parametrize("updater", ["adam_updater", "lamb_updater", "adamax_updater"])
+def test_updaters_have_the_type_of_a_given_weight(updater):
+    more = {"beta1": 0.9} if updater == "adamax_updater" else {"beta1": 0.9, "beta2": 0.99}
+
+    def program(m, v, w):
+        def update(**given):
+            step = popxl.variable(F32(2))
+            return getattr(var_updates, updater)(m, v, time_step=step, **more, **given)
+
+        return (
+            update(),
+            update(weight=w),
+            update(weight=w, weight_decay=0.1),
+            update(weight=w, weight_decay=popxl.constant(0.0)),
+            update(weight=w, weight_decay=0.0),  # float16 in the tutorial's schedule
+        )
+
+    results = run_graph(program, X.astype(F16), T.astype(F32), (X + 2).astype(F32))
+    assert [r.dtype for r in results] == [F16, F32, F32, F32, F16]
+    np.testing.assert_array_equal(results[1], results[3])
+    np.testing.assert_array_equal(results[0], results[1].astype(F16))
+
+
 def step_of(m, v, w, t, decay, adamax, b1=0.9, b2=0.99, eps=1e-3):
     b1, b2, eps, decay = (np.float64(F32(x)) for x in (b1, b2, eps, decay))
     if t is not None:

@@ -199,6 +199,7 @@ def _updater(
     if time_step is not None and (beta1 is None or (beta2 is None and not adamax)):
         raise ValueError("Bias correction requires both beta1 and beta2 to not be None.")
     w = weight if decays else None
+    like = first if weight is None or (weight_decay is not None and not decays) else weight
     scalars = [_in(weight_decay), _in(beta1), _in(beta2), _in(epsilon)]
     op = OpBuild(op_type, w, first, second, time_step, *scalars)
     m, v = op.cast(first, dtypes.float32), op.cast(second, dtypes.float32)
@@ -217,7 +218,7 @@ def _updater(
         assert weight_decay is not None
         decay = op("mul", _scalar(op, weight_decay, dtypes.float32), op.cast(w, dtypes.float32))
         x = op("add", x, decay)
-    out = op.output(op.cast(x, (w or first).dtype), "adam_updater_out")
+    out = op.output(op.cast(x, like.dtype), "adam_updater_out")
     op.done()
     return out
 
@@ -234,7 +235,8 @@ def adam_updater(
 ) -> Tensor:
     """Returns Adam's step: m / (√v + epsilon), plus weight_decay · weight if that is not 0.
 
-    The result has the weight's dtype if it decays, else that of acc_first_order.
+    The result has the weight's dtype if a weight is given, else that of acc_first_order. With a
+    weight_decay of 0 the weight does not take part, as in PopXL's tutorial.
 
     Args:
         acc_first_order: m.
