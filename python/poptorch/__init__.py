@@ -30,7 +30,7 @@ from poptorch import (
     poptorch_core as poptorch_core,
     profiling as profiling,
 )
-from poptorch._impl import moved as _moved
+from poptorch._impl import moved as _moved, private_names as _private_names
 from poptorch._impl.devices.ipu_pool import (
     ipuHardwareIsAvailable as ipuHardwareIsAvailable,
     ipuHardwareVersion as ipuHardwareVersion,
@@ -47,7 +47,6 @@ from poptorch._impl.pytree.structures import (
     ICustomArgParser as ICustomArgParser,
     registerCustomArgParser as registerCustomArgParser,
 )
-from poptorch._impl.wrapper import model_classes as _model_classes
 from poptorch._impl.wrapper.compile_hooks import (
     registerPostCompileHook as registerPostCompileHook,
     registerPreCompileHook as registerPreCompileHook,
@@ -123,17 +122,7 @@ def setLogLevel(level: str | int) -> None:
     _native.set_log_level(_logging.set_level(level))
 
 
-# Programs look for these names in poptorch._impl, which cannot import the modules above it.
-for _name, _function in {
-    "isDispatchTracing": _native.is_tracing,
-    "isRunningOnIpu": ops.isRunningOnIpu,
-    "createPoptorchError": createPoptorchError,
-    "isWrapped": _model_classes.isWrapped,
-    "unwrapIfWrapped": _model_classes.unwrapIfWrapped,
-    "registerWrapperType": _model_classes.registerWrapperType,
-}.items():
-    setattr(_impl, _name, _function)
-
+_private_names.install(createPoptorchError=createPoptorchError, setLogLevel=setLogLevel)
 _moved.install()
 _environment.check()
 

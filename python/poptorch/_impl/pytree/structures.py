@@ -71,6 +71,9 @@ def _parser_of(value) -> ICustomArgParser | None:
     return None
 
 
+parser_of = _parser_of  # the name by which other modules import it
+
+
 @dataclass
 class Node:
     """One level of a structure; `keys` are the positions, fields or keys of its `children`."""

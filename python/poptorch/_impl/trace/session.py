@@ -21,6 +21,7 @@ from poptorch._impl.trace import (
     closures,
     gradient_hooks,
     reachable,
+    substitutions,
     torch_errors,
 )
 from poptorch._impl.trace.patches import (
@@ -256,6 +257,7 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         stack.enter_context(mock.patch.object(checkpoint, name, around))
         apply = autograd_functions.apply_method(training)
         stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
+        stack.enter_context(substitutions.in_place())
         yield
 
 

@@ -21,11 +21,12 @@ class Weights:
     """Versions of the tensors that some models share.
 
     version: counts changes on any device and explicit uploads.
+    host_version: the version that the host had when host and device last agreed.
     newest: the wrapper whose device has newer weights than the host, or None.
     """
 
     def __init__(self) -> None:
-        self.version = 0
+        self.version = self.host_version = 0
         self.newest: Wrapper | None = None
         self.merged_into: Weights | None = None
         # Views that share the tensors' version counters, and the counters' values when host and
@@ -49,6 +50,7 @@ class Weights:
         """Records that host and device have equal weights now."""
         self._counts = [view._version for view in self._views]
         self._replaced = self._fetching = False
+        self.host_version = self.version
 
     def memory_was_replaced(self) -> None:
         """Records that a tensor's memory was replaced, which version counters do not show."""
@@ -86,6 +88,7 @@ class Weights:
         self, other = self.root(), other.root()
         if self is not other:
             self.version = max(self.version, other.version)
+            self.host_version = max(self.host_version, other.host_version)
             self.newest = self.newest or other.newest
             other.move_to(self)
 

@@ -1,7 +1,7 @@
 """A call's arguments: bound to the model's signature, checked, split into tensors and constants."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,6 +175,26 @@ class Signature:
         self.extra_positional = next((p for p in parameters if p.kind == VAR_POSITIONAL), None)
         self.extra_keyword = next((p for p in parameters if p.kind == VAR_KEYWORD), None)
         self.warned: set = set()
+
+    @classmethod
+    def of_names(cls, names: Sequence[str], defaults: Sequence[Any]) -> "Signature":
+        """Returns a signature of parameters with these names.
+
+        defaults: the default values of the first parameters; inspect.Parameter.empty is none.
+        """
+        made = cls(lambda: None)
+        kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+        known = [*defaults[: len(names)], *[empty] * (len(names) - len(defaults))]
+        made.positional = [
+            inspect.Parameter(name, kind, default=default)
+            for name, default in zip(names, known, strict=True)
+        ]
+        return made
+
+    @property
+    def parameters(self) -> list[inspect.Parameter]:
+        """The parameters, except `*args` and `**kwargs`."""
+        return [*self.positional, *self.keyword_only]
 
     def bind(self, args: tuple, kwargs: dict) -> Arguments:
         """Binds the arguments of a call.

@@ -14,6 +14,8 @@ from poptorch._impl.wrapper.results import Outputs
 from poptorch.options import Options
 from poptorch_core import Error
 
+NO_EXECUTABLE = "Model has not been compiled or has been destroyed."  # programs match this text
+
 
 @dataclass(slots=True)
 class DeviceState:
@@ -96,8 +98,5 @@ def _bits(dtype: str) -> int:
 def existing(compiled: Compiled | None) -> Compiled:
     """Returns the compiled model; raises poptorch.Error if it is None."""
     if compiled is None:
-        raise Error(
-            "Model has not been compiled or has been destroyed. Call the wrapper, or its "
-            "compile(), first."
-        )
+        raise Error(f"{NO_EXECUTABLE} Call the wrapper, or its compile(), first.")
     return compiled

@@ -8,7 +8,14 @@ from poptorch._impl.files.executable import Saved
 from poptorch._impl.inspection import written_reports
 from poptorch._impl.optimisers import torch_state, updates
 from poptorch._impl.optimisers.device_state import Record
-from poptorch._impl.wrapper import compilation, compile_log, device_binding, model_classes, results
+from poptorch._impl.wrapper import (
+    compilation,
+    compile_log,
+    device_binding,
+    model_classes,
+    results,
+    unwrapped_models,
+)
 from poptorch._impl.wrapper.call_arguments import Arguments
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
@@ -95,6 +102,7 @@ def end(wrapper: Wrapper) -> None:
         state.watch.destroyed()
     if state.wrapped.training:
         model_classes.unwrap(state.wrapped.user_module)
+        unwrapped_models.forget(state.wrapped.user_module)
 
 
 def _give_up(wrapper: Wrapper, state: WrapperState, compiled: Compiled) -> None:

@@ -9,12 +9,13 @@ import copy
 import copyreg
 import functools
 import weakref
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
 from poptorch._impl.weights.newest import tensors_of
 from poptorch._impl.weights.replica_groups import Grouped
-from poptorch._impl.wrapper.state import Wrapper, WrapperState, wrapper_state
+from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 from poptorch_core import Error
 
 _TENSOR: Any = torch.Tensor  # type checkers do not know its descriptors
@@ -84,9 +85,11 @@ def _original_class(kind: type) -> type:
     return kind.__dict__.get("_poptorch_original", kind)
 
 
-def _tensor_class(original: type, state: WrapperState) -> type:
+def _tensor_class(original: type, wrapper: Wrapper) -> type:
+    state = wrapper_state(wrapper)
     fields = {
         "_poptorch_original": original,
+        "_poptorch_wrapper": weakref.ref(wrapper),
         "_poptorch_weights": state.weights,
         "_poptorch_watch": state.watch,
     }
@@ -139,9 +142,9 @@ def _plain_class(value: object) -> type:
     return kind.__bases__[0] if kind in _wrapper_types else _original_class(kind)
 
 
-def wrapper_of(model: torch.nn.Module):
-    """Returns the training wrapper that holds the model, or None."""
-    held = type(model).__dict__.get("_poptorch_wrapper")
+def wrapper_of(obj: torch.nn.Module | torch.Tensor) -> Any:
+    """Returns the training wrapper that holds the model or tensor, or None."""
+    held = type(obj).__dict__.get("_poptorch_wrapper")
     return None if held is None else held()
 
 
@@ -150,12 +153,18 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
 
     Adds destroy() and copyWeightsToHostIfNeeded() to the model; reading a tensor fetches it.
     """
-    original = type(model)
     if is_wrapped(model):
         raise RuntimeError(
             "Model has already been wrapped in 'poptorch.trainingModel'. Call model.destroy() on "
             "the model to unwrap before wrapping again."
         )
+    wrap_tensors(tensors_of(model), wrapper)
+    wrap_class(model, wrapper)
+
+
+def wrap_class(model: torch.nn.Module, wrapper: Wrapper) -> None:
+    """Changes the class of the model alone."""
+    original = type(model)
     weights = wrapper_state(wrapper).weights
     held = weakref.ref(wrapper)
 
@@ -202,7 +211,6 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
 
     own = {name: copied_plain(name) for name in _COPYING if hasattr(original, name)}
     own |= {name: vars(original)[name] for name in _OF_GRAPHS if name in vars(original)}
-    _wrap_tensors(model, wrapper)
     model.__class__ = type(
         f"Poptorch{original.__name__}",
         (original,),
@@ -220,15 +228,15 @@ def wrap(model: torch.nn.Module, wrapper: Wrapper) -> None:
 
 def wrap_again(model: torch.nn.Module, wrapper: Wrapper) -> None:
     """Wraps a model that destroy() has unwrapped, perhaps only in part."""
-    if is_wrapped(model):
-        _wrap_tensors(model, wrapper)
-    else:
-        wrap(model, wrapper)
+    wrap_tensors(tensors_of(model), wrapper)
+    if not is_wrapped(model):
+        wrap_class(model, wrapper)
 
 
-def _wrap_tensors(model: torch.nn.Module, wrapper: Wrapper) -> None:
-    tensor_class = functools.cache(lambda kind: _tensor_class(kind, wrapper_state(wrapper)))
-    for tensor in tensors_of(model):
+def wrap_tensors(tensors: Iterable[torch.Tensor], wrapper: Wrapper) -> None:
+    """Changes the classes of tensors, unless a wrapper holds them already."""
+    tensor_class = functools.cache(lambda kind: _tensor_class(kind, wrapper))
+    for tensor in tensors:
         if _original_class(type(tensor)) is type(tensor):
             tensor.__class__ = tensor_class(type(tensor))
 
@@ -237,10 +245,15 @@ def unwrap(model: torch.nn.Module) -> None:
     """Restores the original classes of the model and its tensors."""
     if is_wrapped(model):
         for tensor in tensors_of(model):
-            tensor.__class__ = _original_class(type(tensor))
+            unwrap_tensor(tensor)
         model.__class__ = _original_class(type(model))
         if isinstance(model, torch.fx.GraphModule):
             model.recompile()  # the class still has the code of the wrapped model's graph
+
+
+def unwrap_tensor(tensor: torch.Tensor) -> None:
+    """Restores the original class of a tensor."""
+    tensor.__class__ = _original_class(type(tensor))
 
 
 def shallow_copy(model: torch.nn.Module) -> torch.nn.Module:
