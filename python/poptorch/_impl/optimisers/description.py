@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from poptorch import optim
+from poptorch._impl.optimisers import foreign_parameters
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
@@ -176,14 +177,7 @@ def _check_parameters(optimiser, model: torch.nn.Module, names: dict[int, str]) 
             f"optimizer's parameter groups (numbers {', '.join(map(str, groups))}), but a step "
             "updates it once. Pass each parameter once."
         )
-    with torch._C.DisableTorchFunctionSubclass():  # does not fetch weights of a wrapped model
-        trainable = any(parameter.requires_grad for parameter in model.parameters())
-    if trainable and not any(key in names for key in held):
-        raise Error(
-            f"[optimiser] none of the {len(held)} parameters of the {type(optimiser).__name__} "
-            f"belongs to the model, which has {len(names)}. Create the optimizer from parameters() "
-            "of the wrapped model."
-        )
+    foreign_parameters.check(optimiser, model)
 
 
 def _add_globals(optimiser, values: dict[str, float]) -> None:

@@ -1,7 +1,7 @@
 """The optimiser of a wrapper: described for the compiler, and its changes sent to the device."""
 
 import torch
-from poptorch._impl.optimisers import description, popart_log, torch_state
+from poptorch._impl.optimisers import description, foreign_parameters, popart_log, torch_state
 from poptorch._impl.optimisers.device_state import Record
 from poptorch._impl.options.definitions import set_running_mean
 from poptorch._impl.options.stored_values import state_of
@@ -53,6 +53,7 @@ def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimi
     model = state.wrapped.trained_model
     spec, former_spec = described(optimizer, model, compiled.options), watch.spec
     write_changes(compiled, former_spec, spec)
+    foreign_parameters.warn(optimizer, model)
     popart_log.tell(optimizer, spec)
     if description.rescaled(former_spec, spec):
         Record.of(former).known_at = None

@@ -9,7 +9,7 @@ from poptorch._impl.inspection import written_reports
 from poptorch._impl.inspection.progress import Progress
 from poptorch._impl.inspection.source_lines import TellingCall
 from poptorch._impl.ops import group_norms
-from poptorch._impl.optimisers import popart_log, updates
+from poptorch._impl.optimisers import foreign_parameters, popart_log, updates
 from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.options.stored_values import state_of
@@ -36,6 +36,7 @@ def check(wrapped: Wrapped, arguments: Arguments) -> None:
     device_binding.check_target(wrapped.options)
     _check_options(wrapped)
     with TellingCall():
+        _check_gradients(wrapped)
         for name, tensor in zip(_names(arguments), arguments.tensors, strict=True):
             check_host(name, tensor)
             wrapped.batching.check(name, tensor)
@@ -47,6 +48,16 @@ def check(wrapped: Wrapped, arguments: Arguments) -> None:
     warn_about_dicts(arguments)
     if wrapped.module is not None:
         check_weights(wrapped.module, with_values=ipu_pool.is_online(wrapped.options))
+
+
+def _check_gradients(wrapped: Wrapped) -> None:
+    """Raises poptorch.Error if torch records no gradients: the trace would find none either."""
+    if wrapped.training and not torch.is_grad_enabled():
+        mode = "inference_mode" if torch.is_inference_mode_enabled() else "no_grad"
+        raise Error(
+            f"[loss] {wrapped.name} is compiled under torch.{mode}(), where no gradients are "
+            "recorded, so that nothing would be trained. Make the first call outside of it."
+        )
 
 
 def _check_options(wrapped: Wrapped) -> None:
@@ -78,7 +89,10 @@ def compiled_for(
     is_first = options.Distributed.processId == 0
     shows = is_first and value_of(options, "_show_compilation_progress_bar")
     progress = Progress(shows, bar)
-    executable = _executable(wrapped, options, spec, arguments, recorder, progress)
+    with foreign_parameters.refused_in_forward(optimizer, wrapped.module):
+        executable = _executable(wrapped, options, spec, arguments, recorder, progress)
+    if optimizer is not None:
+        foreign_parameters.warn(optimizer, wrapped.trained_model)
     compile_log.tell_choices(options, executable, training=wrapped.training)
     recorder.connect(executable.outputs)
     synthetic = device_binding.synthetic_inputs(options, arguments.tensors)
