@@ -11,7 +11,7 @@ from poptorch._impl.optimisers import description, updates
 from poptorch._impl.optimisers.device_state import Record
 from poptorch._impl.placement import blocks
 from poptorch._impl.placement.strategies import strategy_in
-from poptorch._impl.weights import newest, transfer
+from poptorch._impl.weights import assigned, newest, transfer
 from poptorch._impl.weights.replica_groups import Request, grouped
 from poptorch._impl.wrapper import anchors, device_binding, lifecycle, model_classes
 from poptorch._impl.wrapper.call_arguments import Arguments
@@ -259,10 +259,16 @@ class PoplarExecutor(Inspected):
         transfer.named_buffers_to_device(existing(self._state.compiled), self._state.wrapped)
 
     @one_thread
-    def load_state_dict(self, state_dict, strict: bool = True):
-        """Loads into the model and, if compiled, onto the device; returns torch's key report."""
-        report = self.model.load_state_dict(state_dict, strict)
-        compiled = self._state.compiled
+    def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
+        """Loads into the model and, if compiled, onto the device; returns torch's key report.
+
+        assign: the model uses the given tensors' memory, dtypes and devices instead of copies.
+        """
+        compiled, user_model = self._state.compiled, self._state.wrapped.user_module
+        if assign:
+            report = assigned.load(user_model, state_dict, strict, compiled=compiled is not None)
+        else:
+            report = user_model.load_state_dict(state_dict, strict)
         # A failed device gets the weights when it is attached again.
         if compiled is not None and not compiled.executable.has_failed():
             logger.debug("load_state_dict: implicit copyWeightsToDevice()")
