@@ -35,10 +35,11 @@ Compiling a model refuses names that the backend does not know. A model wrapper 
 
 `loadFromFile` reads a file of setter calls, one per line without `options.`, and never executes it.
 `from_json`, and the variable `POPTORCH_DEFAULT_OPTIONS`, take `{"Training.gradientAccumulation":
-4}`. An error in either leaves all options unchanged. Folders in them are relative to the folders
-that the program has set, and must be inside them: `logDir` to the current folder unless the program
-has set one, `devicePool` to the runtime folder (`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>`
-beside temporary files).
+4}`. An error in either leaves all options unchanged. Folders in a file and in the text of
+`from_json` are relative to the folders that the program has set, and must be inside them: `logDir`
+to the current folder unless the program has set one, `devicePool` to the runtime folder
+(`$XDG_RUNTIME_DIR/poptorch`, else `poptorch-<user>` beside temporary files). Environment variables
+belong to the user: their folders may be anywhere.
 
 An environment variable with a value that its table does not allow raises an error that names it.
 """

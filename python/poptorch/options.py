@@ -203,7 +203,8 @@ class Options(OptionsRows):
             logger.info(f"POPTORCH_CACHE_DIR is set: setting cache path to {cache}")
             self.enableExecutableCaching(cache)
         if given := environment.text("POPTORCH_DEFAULT_OPTIONS"):
-            self._take_json(given, "[environment] POPTORCH_DEFAULT_OPTIONS")
+            # The variable belongs to the user, whose folders may be anywhere.
+            self._take_json(given, "[environment] POPTORCH_DEFAULT_OPTIONS", None)
 
     def anchorTensor(
         self,
@@ -299,12 +300,13 @@ class Options(OptionsRows):
         Raises:
             ConfigFileError: An option is unknown, or the setter refuses its value.
         """
-        return self._take_json(string, "[options] JSON options")
+        return self._take_json(string, "[options] JSON options", self)
 
-    def _take_json(self, text: str, where: str) -> "Options":
+    def _take_json(self, text: str, where: str, owner: "Options | None") -> "Options":
+        """Applies JSON options; their folders must be inside those of `owner`, if it is given."""
         draft = draft_of(self)
         try:
-            parsing.apply_json(draft, text, self)
+            parsing.apply_json(draft, text, owner)
         except Exception as error:
             reason = error.message if isinstance(error, Error) else error
             raise ConfigFileError(f"{where}: {reason}: {text}") from None

@@ -1,8 +1,10 @@
 """Invalid values of options are refused by setters, by assignment, in files and in JSON."""
 
+import json
 import math
 import os
 import re
+from pathlib import Path
 
 import poptorch
 import pytest
@@ -262,7 +264,7 @@ def test_wrong_json_is_refused_and_nothing_is_taken(text, reason, monkeypatch):
         options.from_json(text)
     assert "[options] JSON options: " in str(caught.value)
     assert repr(options) == repr(poptorch.Options())
-    if len(text) < 1000:
+    if len(text) < 1000 and "leaves" not in reason:  # the user's variables may name any folder
         monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", text)
         with pytest.raises(poptorch.ConfigFileError, match=reason) as caught:
             poptorch.Options()
@@ -282,6 +284,48 @@ def test_folders_of_a_file_are_in_those_of_the_program(tmp_path, monkeypatch):
     assert options.log_dir == "logs"
     assert options.Emulator.device_pool == (8, 2, str(tmp_path / "poptorch/mine"))
     assert load(tmp_path, "Emulator.devicePool(8)").Emulator.device_pool == (8, 2, "")
+
+
+FOLDERS = {
+    "logDir": (lambda o: o.log_dir, "{}/logs"),
+    "enableProfiling": (lambda o: o.profile_dir, "{}/reports"),
+    "enableExecutableCaching": (lambda o: o.cache_path, "{}/../cache"),
+    "Emulator.devicePool": (lambda o: o.Emulator.device_pool[2], "{}/pool"),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_folders_of_the_users_variables_are_anywhere(tmp_path, monkeypatch, name):
+    read, folder = FOLDERS[name][0], FOLDERS[name][1].format(tmp_path / "there")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    given = [4, 2, folder] if name == "Emulator.devicePool" else folder
+    text = json.dumps({name: given, "deviceIterations": 2})
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", text)
+    options = poptorch.Options()
+    assert read(options) == folder and options.device_iterations == 2
+    with pytest.raises(poptorch.ConfigFileError, match="leaves '.*there"):
+        options.from_json(text.replace(folder, str(tmp_path)))
+    line = f"{name}(4, folder='/etc')" if name == "Emulator.devicePool" else f"{name}('/etc')"
+    with pytest.raises(poptorch.ConfigFileError, match="leaves '.*there"):
+        load(tmp_path, line, options)
+    inside = line.replace("/etc", "run")
+    assert read(load(tmp_path, inside, options)) == str(Path(folder, "run"))
+
+
+def test_a_model_uses_the_folders_of_the_users_variables(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("POPTORCH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("POPTORCH_IPU_POOL", f"4:2:{tmp_path / 'pool'}")
+    monkeypatch.setenv("POPTORCH_DEFAULT_OPTIONS", json.dumps({"logDir": str(tmp_path / "logs")}))
+    engine = {"autoReport.all": "true", "autoReport.directory": str(tmp_path / "reports")}
+    monkeypatch.setenv("POPLAR_ENGINE_OPTIONS", json.dumps(engine))
+    model = poptorch.inferenceModel(torch.relu)
+    assert torch.equal(model(torch.ones(2)), torch.ones(2))
+    model.destroy()
+    assert all((tmp_path / name).is_dir() for name in ("cache", "pool", "logs", "reports"))
+    assert os.listdir(tmp_path / "here") == []
 
 
 def test_a_link_out_of_the_programs_folder_is_refused(tmp_path):

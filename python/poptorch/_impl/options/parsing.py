@@ -2,8 +2,8 @@
 
 A line is a chain of calls on the options object, `Training.gradientAccumulation(4)`. Arguments are
 literals, lists, tuples, dicts, members of poptorch's enumerations, torch's dtypes, and poptorch's
-option objects with their setters. A folder is relative to the folder that the program has set, and
-inside it.
+option objects with their setters. A folder of a file or of a JSON text is relative to the folder
+that the program has set, and inside it; one of an environment variable may be anywhere.
 """
 
 import ast
@@ -233,8 +233,11 @@ def _same_group(group, draft: OptionGroup, owner: OptionGroup) -> OptionGroup | 
     return None
 
 
-def apply_json(draft: OptionGroup, text: str, owner: OptionGroup) -> None:
-    """Calls setters from {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}."""
+def apply_json(draft: OptionGroup, text: str, owner: OptionGroup | None) -> None:
+    """Calls setters from {"Training.gradientAccumulation": 4, "outputMode": "OutputMode.All"}.
+
+    draft: a draft of `owner`, inside whose folders those of the text must be. None: anywhere.
+    """
 
     def convert(value):
         if isinstance(value, str) and value.count(".") == 1:
