@@ -1,16 +1,15 @@
-"""Trains a small network with the custom ops of this folder, on one IPU and in a pipeline of two.
+"""Trains a small network with the custom ops of this folder, on one IPU and in a pipeline."""
 
-python train.py FOLDER, where FOLDER holds the built libraries.
-"""
-
+import argparse
 import ctypes
 import pathlib
-import sys
 
 import poptorch
 import torch
 
-folder = pathlib.Path(sys.argv[1])
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("folder", type=pathlib.Path, help="the folder of the built libraries")
+folder = parser.parse_args().folder
 for name in ("cube", "leaky_relu"):
     ctypes.cdll.LoadLibrary(str(folder / f"libcustom_{name}_op.so"))
 

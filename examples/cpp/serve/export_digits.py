@@ -1,8 +1,6 @@
-"""Trains a small network on the scans of digits in examples/data and exports it for serve.cpp.
+"""Trains a small network on the scans of digits in examples/data and exports it for serve.cpp."""
 
-export_digits.py <file to write> <file for the model's own answers, one digit a line>
-"""
-
+import argparse
 import sys
 from pathlib import Path
 
@@ -61,4 +59,8 @@ def main(executable, answers):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("executable", help="the file to write")
+    parser.add_argument("answers", help="a file for the model's own answers, one digit a line")
+    arguments = parser.parse_args()
+    main(arguments.executable, arguments.answers)
