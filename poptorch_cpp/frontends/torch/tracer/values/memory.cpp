@@ -72,9 +72,12 @@ void Root::add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link
   if (!knows(view)) views_[view] = {.base = base, .link = std::move(link)};
 }
 
-bool Root::add_strided_view(const Geometry& view) {
-  const Geometry& base = geometry_;
-  if (view.dtype != base.dtype) return false;
+namespace {
+
+// Returns a link by the places of the elements; nullptr if the base has another dtype or does not
+// have them all.
+ViewLinkPtr link_by_places(const Geometry& base, const Geometry& view) {
+  if (view.dtype != base.dtype) return nullptr;
   std::unordered_map<int64_t, int32_t> places;
   const auto elements = base.element_offsets();
   for (size_t i = 0; i < elements.size(); ++i) {
@@ -83,11 +86,31 @@ bool Root::add_strided_view(const Geometry& view) {
   std::vector<int32_t> indices;
   for (const int64_t element : view.element_offsets()) {
     const auto place = places.find(element);
-    if (place == places.end()) return false;
+    if (place == places.end()) return nullptr;
     indices.push_back(place->second);
   }
-  add_view(view, base, strided_link(base.sizes, view.sizes, std::move(indices)));
+  return strided_link(base.sizes, view.sizes, std::move(indices));
+}
+
+}  // namespace
+
+bool Root::add_strided_view(const Geometry& view) {
+  ViewLinkPtr link = link_by_places(geometry_, view);
+  if (!link) return false;
+  add_view(view, geometry_, std::move(link));
   return true;
+}
+
+Root::View Root::step_of_write(const Geometry& view) const {
+  const View& own = views_.at(view);
+  const View* repeating = nullptr;
+  for (const View* step = &own; step->link; step = &views_.at(step->base)) {
+    if (step->link->repeats()) repeating = step;
+  }
+  if (!repeating) return own;
+  ViewLinkPtr direct = link_by_places(repeating->base, view);
+  if (!direct || direct->repeats()) return own;
+  return {.base = repeating->base, .link = std::move(direct)};
 }
 
 ir::Value* Root::read(Cursor& cursor, const Geometry& geometry, History& history) {
@@ -111,7 +134,7 @@ void Root::write(Cursor& cursor, const Geometry& geometry, ir::Value* value, His
 }
 
 void Root::put(Cursor& cursor, const Geometry& geometry, ir::Value* value, History& history) {
-  const View& view = views_.at(geometry);
+  const View view = step_of_write(geometry);
   if (view.link) {
     ir::Value* base = read(cursor, view.base, history);
     put(cursor, view.base, view.link->write(cursor.builder(), base, value), history);

@@ -119,6 +119,9 @@ class Root {
   };
   friend class Memory;
   void put(Cursor& cursor, const Geometry& view, ir::Value* value, History& history);
+  // Returns the base and the link through which a write of `view` passes. They skip a view that
+  // repeats elements, such as the result of expand(), if `view` has each of them once.
+  View step_of_write(const Geometry& view) const;
 
   Geometry geometry_;
   c10::Storage storage_;  // kept alive: its address is the identity

@@ -61,11 +61,12 @@ struct BroadcastLink final : ViewLink {
     return b.value("broadcast_to", {base}, {{"shape", Ints(to)}});
   }
   Value* write(Builder& b, Value*, Value* view) const override {
-    if (ir::element_count(from) == ir::element_count(to)) return reshape(b, view, from);
+    if (!repeats()) return reshape(b, view, from);
     throw support::UserError(support::str(
         "[tracer] a tensor expanded from ", ir::shape_text(from), " to ", ir::shape_text(to),
         " is written in place, but several of its elements share memory. Clone it first."));
   }
+  bool repeats() const override { return ir::element_count(from) != ir::element_count(to); }
   Shape from, to;
 };
 
@@ -84,7 +85,7 @@ struct StridedLink final : ViewLink {
     return reshape(b, picked, to);
   }
   Value* write(Builder& b, Value* base, Value* view) const override {
-    if (std::set<int32_t>(indices.begin(), indices.end()).size() != indices.size()) {
+    if (repeats()) {
       throw support::UserError(
           "[tracer] a view with overlapping elements is written in place. Clone it first.");
     }
@@ -92,6 +93,9 @@ struct StridedLink final : ViewLink {
     Value* source = reshape(b, view, {ir::element_count(to)});
     Value* written = b.value("scatter", {flat, index_constant(b), source}, {{"axis", int64_t{0}}});
     return reshape(b, written, from);
+  }
+  bool repeats() const override {
+    return std::set<int32_t>(indices.begin(), indices.end()).size() != indices.size();
   }
   Shape from, to;
   std::vector<int32_t> indices;
@@ -106,6 +110,7 @@ struct ChainLink final : ViewLink {
   Value* write(Builder& b, Value* base, Value* view) const override {
     return first->write(b, base, second->write(b, first->read(b, base), view));
   }
+  bool repeats() const override { return first->repeats() || second->repeats(); }
   ViewLinkPtr first, second;
 };
 

@@ -15,6 +15,8 @@ class ViewLink {
   // Returns the value of the base after the view has been overwritten by `view`. `base` is its
   // value before.
   virtual ir::Value* write(ir::Builder& builder, ir::Value* base, ir::Value* view) const = 0;
+  // Returns whether several elements of the view are one element of the base.
+  virtual bool repeats() const { return false; }
 };
 
 using ViewLinkPtr = std::shared_ptr<const ViewLink>;
