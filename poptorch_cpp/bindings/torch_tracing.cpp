@@ -96,6 +96,12 @@ void bind_functions(py::module_& m) {
   m.def("begin_backward", begin_backward);
   m.def("end_function", end_function);
   m.def("abandon_function", [] { running_trace().abandon_function(); });
+  m.def("follows_leaf",
+        [](const at::Tensor& tensor) { return running_trace().follows_leaf(tensor); });
+  m.def("close_to_gradients",
+        [](const Text& name, const Tensors& arguments, const Tensors& results) {
+          running_trace().close_to_gradients(name.value, arguments, results);
+        });
   m.def("begin_hook", [](const at::Tensor& tensor) { return running_trace().begin_hook(tensor); });
   m.def("end_hook", [](const at::Tensor& tensor, const at::Tensor& gradient) {
     running_trace().end_hook(tensor, gradient);

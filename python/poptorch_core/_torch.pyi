@@ -42,12 +42,14 @@ __all__: list[str] = [
     "begin_region",
     "branch",
     "call_untraced",
+    "close_to_gradients",
     "compile",
     "end_function",
     "end_hook",
     "end_multi_conv",
     "end_region",
     "explain",
+    "follows_leaf",
     "freeze",
     "gradients",
     "group_rank",
@@ -243,6 +245,7 @@ def branch(
 def call_untraced(function: Callable[..., Any], /, *args: Any) -> Any:
     """Calls a function as if there were no trace."""
 
+def close_to_gradients(arg0: str, arg1: Sequence[Tensor], arg2: Sequence[Tensor], /) -> None: ...
 def compile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],
     inputs: Sequence[Tensor],
@@ -285,6 +288,7 @@ def explain(
     training: bool = False,
     location_excludes: Sequence[str] = [],
 ) -> dict: ...
+def follows_leaf(arg0: Tensor, /) -> bool: ...
 def freeze(members: Sequence[Tensor], /) -> None:
     """Of the running trace: these tensors of modules are constants."""
 

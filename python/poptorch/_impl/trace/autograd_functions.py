@@ -4,12 +4,13 @@ Backward is traced immediately, on symbolic gradients. It may use only the value
 were saved in the context object.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from poptorch._impl.inspection.source_lines import user_location
 from poptorch_core import _torch, errors
+from torch.nn.modules._functions import BackwardHookFunction
 
 
 class _Context:
@@ -64,13 +65,31 @@ def apply_method(training: bool) -> classmethod:
 
     def apply(cls, *arguments):
         # Backward is not needed without gradients and inside another function.
-        if not training or not torch.is_grad_enabled() or not _torch.is_tracing():
+        if not torch.is_grad_enabled() or not _torch.is_tracing() or _torch.in_function():
             return plain(cls, *arguments)
-        if _torch.in_function():
-            return plain(cls, *arguments)
-        return _record(cls, arguments)
+        follows = any(_torch.follows_leaf(a) for a in _followed(arguments))
+        # Torch looks for its own node after the function for hooks of modules.
+        if training or (follows and cls is not BackwardHookFunction):
+            return _record(cls, arguments)
+        return _without_gradient(plain, cls, arguments)
 
     return classmethod(apply)
+
+
+def _followed(values: Iterable[Any]) -> list[torch.Tensor]:
+    """Returns the tensors that autograd follows."""
+    return [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+
+
+def _without_gradient(plain: Callable, cls, arguments: Sequence[Any]):
+    """Runs forward alone. A later gradient through it is refused, with the line of this call."""
+    followed = _followed(arguments)
+    if not followed:
+        return plain(cls, *arguments)
+    returned = plain(cls, *arguments)
+    outputs = returned if isinstance(returned, (tuple, list)) else [returned]
+    _torch.close_to_gradients(cls.__qualname__, followed, _followed(outputs))
+    return returned
 
 
 def _record(cls, arguments: Sequence[Any]):

@@ -199,9 +199,10 @@ ir::Value* Tracer::read(const at::Tensor& tensor) {
   if (!history && tensor.requires_grad()) history = memory_.move_history(tensor, root);
   ir::Value* value = history ? root.read(*this, geometry, *history) : root.read(*this, geometry);
   note_new_ops();
-  if (tensor.requires_grad() && !is_active(value) && is_dataless(tensor) && regions_.empty()) {
+  const bool is_leaf = !history || (!is_active(value) && is_dataless(tensor));
+  if (tensor.requires_grad() && is_leaf && regions_.empty()) {
     // The user called requires_grad_(), so gradients end here.
-    value = begin_leaf(value);
+    value = begin_leaf(cut(value));
     if (!history) history = &root.own_history_of(tensor);
     root.replace(geometry, value, *history);
   }
@@ -281,12 +282,17 @@ void Tracer::note_new_ops() {
   for (ir::Op* op = noted_ ? noted_->next() : graph.first(); op; op = op->next()) {
     noted_ = op;
     if (blocks_gradient(*op)) continue;
-    bool active = false;
-    for (ir::Value* operand : op->operands()) active |= operand && is_active(operand);
+    bool active = false, of_leaf = false;
+    for (ir::Value* operand : op->operands()) {
+      active |= operand && is_active(operand);
+      of_leaf |= operand && of_leaves_.contains(operand);
+    }
     if (!active) continue;
     for (size_t i = 0; i < op->result_count(); ++i) {
       const ir::DType dtype = op->result(i)->type().dtype;
-      if (ir::is_float(dtype) || ir::is_complex(dtype)) active_.insert(op->result(i));
+      if (!ir::is_float(dtype) && !ir::is_complex(dtype)) continue;
+      active_.insert(op->result(i));
+      if (of_leaf) of_leaves_.insert(op->result(i));
     }
   }
 }

@@ -148,6 +148,14 @@ class Tracer : private Cursor {
   std::vector<at::Tensor> end_function(const std::vector<at::Tensor>& gradients);
   void abandon_function();  // or a hook; after an error, as if it had not begun
 
+  // Returns whether `tensor` depends on a leaf that forward made, in inference: only gradients by
+  // these are usual there.
+  bool follows_leaf(const at::Tensor& tensor);
+  // Records that `results` come from the arguments by a function whose backward is not recorded.
+  // gradients() refuses to pass through it.
+  void close_to_gradients(const std::string& name, const std::vector<at::Tensor>& arguments,
+                          const std::vector<at::Tensor>& results);
+
   // Record a gradient hook of `tensor`. begin_hook() returns the tensor that stands for its
   // gradient; end_hook() takes the hook's result. All uses of `tensor`, earlier ones too, send
   // their gradient through the hook.
@@ -225,6 +233,7 @@ class Tracer : private Cursor {
   std::vector<size_t> return_written_inputs();
   ir::Value* begin_leaf(ir::Value* value);
   void refuse_in_region() const;
+  void refuse_closed(const std::vector<at::Tensor>& outputs, const std::vector<ir::Value*>& inputs);
   void check_memory() const;  // throws UserError for state whose memory was replaced
   void check_members();       // throws UserError for constants that forward writes and reads
   bool in_region() const { return !regions_.empty() && !function_; }
@@ -264,6 +273,14 @@ class Tracer : private Cursor {
   MadeTensors made_;
   bool moves_host_ = false;
   std::unordered_set<const ir::Value*> active_;
+  std::unordered_set<const ir::Value*> of_leaves_;  // values that depend on leaves of forward
+  // A function's result without gradient, and what it was made of.
+  struct Closed {
+    std::string name;
+    ir::Location location;
+    std::vector<ir::Value*> arguments;
+  };
+  std::unordered_map<const ir::Value*, Closed> closed_;
   std::unordered_map<const ir::Value*, ir::Value*> detached_;
   ir::Op* noted_ = nullptr;  // the last op that note_new_ops saw
   std::vector<ir::Symbol> scopes_;
