@@ -185,8 +185,9 @@ Val Call::wrapped_indices(const TensorValue& indices, int64_t size) {
 int64_t Call::axis(int64_t dim, int64_t rank) const {
   const int64_t range = std::max<int64_t>(rank, 1);
   if (dim < -range || dim >= range) {
-    fail(str("dimension ", dim, " is out of range for a tensor of ", rank,
-             " dimensions. Give one from ", -range, " to ", range - 1, "."));
+    // torch's own sentence, on which programs match
+    fail(str("Dimension out of range (expected to be in range of [", -range, ", ", range - 1,
+             "], but got ", dim, "). Give one from ", -range, " to ", range - 1, "."));
   }
   return dim < 0 ? dim + range : dim;
 }

@@ -6,6 +6,7 @@ torch that cannot be traced.
 """
 
 import contextlib
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -168,7 +169,8 @@ def _prepared(call, model, module_scopes: bool, training: bool):
                 stack.enter_context(_unchanged_members(model))
                 _torch.freeze(closures.constants_beside(model))
             try:
-                return call(inputs)
+                with torch_errors.with_remedy():
+                    return call(inputs)
             except Error as error:
                 torch.ops.poptorch.end_trace(error.message)
                 raise
@@ -247,7 +249,9 @@ def _traceable_torch(training: bool) -> Iterator[None]:
             *forward_ad.REPLACEMENTS,
             *quantisation.REPLACEMENTS,
         ):
-            chosen = _here(getattr(holder, name), traced)
+            chosen: Any = _here(getattr(holder, name), traced)
+            if isinstance(inspect.getattr_static(holder, name), classmethod):
+                chosen = _without_class(chosen)
             stack.enter_context(mock.patch.object(holder, name, chosen))
         # The compiler handles recomputation; a checkpoint in a trace is a plain call.
         checkpoint = torch.utils.checkpoint
@@ -268,6 +272,11 @@ def _here(plain: Callable, traced: Callable) -> Callable:
         return (traced if _torch.is_tracing() else plain)(*arguments, **keywords)
 
     return chosen
+
+
+def _without_class(function: Callable) -> classmethod:
+    """Returns a class method that calls `function` without the class."""
+    return classmethod(lambda _, *arguments, **keywords: function(*arguments, **keywords))
 
 
 _HOST_CONSTRUCTORS = [

@@ -101,6 +101,7 @@ bool concerns_empty(const Handled& h) {
 
 // Returns no values if the row does not cover the call, or not operands of these types.
 std::vector<TensorValue> by_row(const Handled& h) {
+  check_dims_of_scalar(h);
   try {
     return (*h.info.rule)(h.call);
   } catch (const ir::OperandTypeError&) {
@@ -231,6 +232,7 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   settle_masks(tracer, info, arguments);
   TorchCall call(tracer, op.schema(), arguments);
   const Handled handled{tracer, op, info, arguments, call};
+  refuse_nested(handled);
   settle_device(handled);
   const Handler* special = special_handler(info);
   const auto renamed = view_of_place(op, info);
@@ -284,7 +286,7 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     if (take(*tracer, op, *info, stack)) return;
   } catch (const c10::Error& error) {
     // Keeps torch's text, as in eager mode.
-    raise<UserError>(*tracer, str("[", info->name, "] ", error.what_without_backtrace()),
+    raise<UserError>(*tracer, str("[", info->name, "] ", with_remedy(error)),
                      std::source_location::current());
   } catch (const ValueNeededError& error) {
     raise<UserError>(*tracer, error.what(), error.where(), kBehindEnd);
@@ -296,7 +298,12 @@ void handle(const c10::OperatorHandle& op, c10::DispatchKeySet keys, Stack* stac
     tracer->remember(std::current_exception(), error.what());
     throw;
   }
-  op.redispatchBoxed(keys & kBelow, stack);
+  try {
+    op.redispatchBoxed(keys & kBelow, stack);
+  } catch (const c10::IndexError& error) {  // of an operator that torch composes of others
+    raise<UserError>(*tracer, str("[", info->name, "] ", with_remedy(error)),
+                     std::source_location::current());
+  }
 }
 
 at::Tensor eager_checkpoint(const at::Tensor& x) { return x.clone(); }

@@ -71,6 +71,14 @@ std::optional<Results> by_sparse_constants(Tracer& tracer, const c10::OperatorHa
                                            const OpInfo& info,
                                            c10::ArrayRef<c10::IValue> arguments);
 
+// Throws UnsupportedError if an argument is a nested tensor, or if the operator makes one.
+void refuse_nested(const Handled& handled);
+// Throws UserError if the first argument has no dimensions and `dim` is neither 0 nor -1. Rows
+// ignore `dim` there.
+void check_dims_of_scalar(const Handled& handled);
+// Returns the text of an error of torch, with a remedy if a dimension is out of range.
+std::string with_remedy(const c10::Error& error);
+
 // Returns results that share memory with the first argument.
 Results view(const Handled& handled);
 // Returns the operator without its underscore if that is a view operator, as for unsqueeze_;

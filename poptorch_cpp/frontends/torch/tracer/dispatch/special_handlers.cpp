@@ -55,8 +55,9 @@ at::Tensor needed(const Handled& h, size_t argument) {
 
 // Splits at places that a tensor holds, which torch reads on the host.
 Results split(const Handled& h) {
-  const at::Tensor &x = h.arguments[0].toTensor(), places = needed(h, 1);
-  const int64_t axis = h.arguments[2].toInt();
+  const at::Tensor& x = h.arguments[0].toTensor();
+  const int64_t axis = h.call.axis(h.arguments[2].toInt(), x.dim());
+  const at::Tensor places = needed(h, 1);
   if (places.dim() == 0) return {at::tensor_split(x, places.item<int64_t>(), axis)};
   const auto* first = places.const_data_ptr<int64_t>();
   return {at::tensor_split(x, at::IntArrayRef(first, places.numel()), axis)};
