@@ -5,6 +5,7 @@ The program holds a loop's body once, and runs one branch.
 
 import copy
 
+import numpy as np
 import poptorch
 import pytest
 import torch
@@ -190,6 +191,15 @@ CONDITIONS = {
     "half": lambda x: torch.relu(x.sum()).half(),
 }
 BRANCHES = {
+    "numbers": lambda m, x, c: poptorch.cond(
+        c, lambda a, n: a * n, [x, 2.5], lambda n, a, k: a * n + k, [3, x, True]
+    ),
+    "only numbers": lambda m, x, c: poptorch.cond(
+        c, lambda n: x * n, [2], lambda n: x - n, [np.float32(0.5)]
+    ),
+    "number as size": lambda m, x, c: poptorch.cond(
+        c, lambda a, n: a[:n], [x, 2], lambda a, n: a[-n:], [x, 2]
+    ),
     "unchanged": lambda m, x, c: poptorch.cond(c, lambda a: a, [x], lambda a: a, [x + 1]),
     "twice": lambda m, x, c: poptorch.cond(c, lambda a: (a, a), [x], lambda a: (a, x), [x + 1]),
     "weights": lambda m, x, c: poptorch.cond(c, m.fc, [x], lambda a: a * m.total, [x]),

@@ -57,7 +57,7 @@ def test_a_branch_in_training_is_refused():
             y = torch.cond(x.sum() > 0, torch.sin, torch.cos, (self.fc(x),))
             return poptorch.identity_loss(y, reduction="sum")
 
-    with pytest.raises(poptorch.Error, match=r"\[torch.cond\] .*Use torch.where"):
+    with pytest.raises(poptorch.Error, match=r"\[torch.cond\] .*Use torch.where \(\S+\.py:\d+\)"):
         poptorch.trainingModel(Model())(torch.randn(4, 6))
 
 

@@ -8,10 +8,12 @@ no effect outside. Bodies may write other tensors in place, as in Python.
 """
 
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import torch
 from poptorch import _native
+from poptorch._impl.inspection.source_lines import user_location
 from poptorch_core import Error
 
 
@@ -65,7 +67,7 @@ def cond(
     Args:
         condition: A tensor with one element; non-zero numbers are true.
         then_body: The function that runs if the condition is true.
-        then_inps: The arguments of `then_body`.
+        then_inps: The arguments of `then_body`: tensors and numbers. Numbers are constants.
         else_body: The function that runs otherwise.
         else_inps: The arguments of `else_body`.
 
@@ -73,12 +75,12 @@ def cond(
         The results of the body that ran.
 
     Raises:
-        ValueError: `then_inps` or `else_inps` is not a list of tensors.
+        ValueError: `then_inps` or `else_inps` is not a list of tensors and numbers.
         poptorch.Error: The results of the bodies differ in number, shape or dtype, the condition
             has several elements, or the model is for training.
     """
-    _check_tensors("cond", then_inps)
-    _check_tensors("cond", else_inps)
+    _check_tensors("cond", then_inps, numbers=True)
+    _check_tensors("cond", else_inps, numbers=True)
     _refuse_training("cond")
     if isinstance(condition, torch.Tensor) and condition.numel() != 1:
         raise Error(
@@ -89,8 +91,8 @@ def cond(
         body, inputs = (then_body, then_inps) if condition else (else_body, else_inps)
         return _copies(_results("cond", body(*_copies(inputs))))
     holds = condition.reshape(()).bool()
-    recorded, results = _native.record(then_body, then_inps, lambda made: _results("cond", made))
-    other, others = _native.record(else_body, else_inps, lambda made: _results("cond", made))
+    recorded, results = _recorded_branch(then_body, then_inps)
+    other, others = _recorded_branch(else_body, else_inps)
     if _types(results) != _types(others):
         raise Error(
             "[cond] both bodies must return the same shapes and dtypes, but then_body returned "
@@ -99,8 +101,23 @@ def cond(
     return _native.branch(holds, recorded, other, results)
 
 
-def _copies(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.clone() for tensor in tensors]
+def _recorded_branch(body: Callable, inputs: list) -> tuple[Any, list[torch.Tensor]]:
+    """Records a branch. Its numbers are the same in every run."""
+    places = [i for i, given in enumerate(inputs) if isinstance(given, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        arguments = list(inputs)
+        for place, tensor in zip(places, tensors, strict=True):
+            arguments[place] = tensor
+        return body(*arguments)
+
+    tensors = [inputs[place] for place in places]
+    return _native.record(run, tensors, lambda made: _results("cond", made))
+
+
+def _copies(values: list) -> list:
+    """Returns clones of the tensors among the values, which may also be numbers."""
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def _types(tensors: list[torch.Tensor]) -> list:
@@ -128,12 +145,12 @@ def _round(inputs: list[torch.Tensor], made: Any) -> list[torch.Tensor]:
     return results
 
 
-def _check_tensors(function: str, inputs) -> None:
+def _check_tensors(function: str, inputs, numbers: bool = False) -> None:
     what = f"[{function}] expected a list of tensors."
     if not isinstance(inputs, list):
         raise ValueError(f"{what} (Object is not list)")
     for index, item in enumerate(inputs):
-        if not isinstance(item, torch.Tensor):
+        if not isinstance(item, torch.Tensor) and not (numbers and isinstance(item, Number)):
             raise ValueError(
                 f"{what} (Object contained in list at index {index} is not torch.tensor)"
             )
@@ -143,5 +160,6 @@ def _refuse_training(function: str) -> None:
     if _native.is_training():
         raise Error(
             f"poptorch.{function}() is only supported in inference. In a model for training, use "
-            "Python's control flow (loops are unrolled) or torch.where."
+            "Python's control flow (loops are unrolled) or torch.where "
+            f"(called at {user_location()})."
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.attention.flex_attention
+from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.ops import control_flow
 from poptorch_core import Error, _torch
 from torch._higher_order_ops.cond import cond_op
@@ -34,7 +35,8 @@ def _cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) 
     if _torch.is_training():
         raise Error(
             "[torch.cond] a condition that depends on an input, a weight or a random number is "
-            "evaluated on the device, which is only supported in inference. Use torch.where."
+            "evaluated on the device, which is only supported in inference. Use torch.where "
+            f"({user_location()})."
         )
     leaves, shape = trees.tree_flatten(operands)
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
@@ -67,7 +69,8 @@ def _while_loop(goes_on: Callable, body: Callable, carried: Tensors, others: Ten
             raise Error(
                 "[while_loop] how often the body runs depends on an input, a weight or a random "
                 "number, which is not known while the model is traced. Run it a fixed number of "
-                "times with poptorch.for_loop, and select the changes with torch.where."
+                "times with poptorch.for_loop, and select the changes with torch.where "
+                f"({user_location()})."
             )
         if not known:
             return _as_given(carried, body) if made is None else made
