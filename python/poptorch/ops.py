@@ -302,7 +302,7 @@ def _check(holds: bool, text: str) -> None:
 
 
 def _sliced_length(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: int) -> int:
-    """Returns the length of the dimension. Raises poptorch.Error unless `size` divides it."""
+    """Returns the length of the dimension. Raises poptorch.Error for unsuitable arguments."""
     _check(isinstance(dim, int), "Dimension must be an integer.")
     is_whole = isinstance(start, torch.Tensor) and not (
         start.is_floating_point() or start.is_complex()
@@ -312,12 +312,7 @@ def _sliced_length(tensor: torch.Tensor, dim: int, start: torch.Tensor, size: in
     _check(size != 0, "The start and end of a slice must be different.")
     text = "Taking a slice of a tensor with the end less than the start is not supported."
     _check(size > 0, text)
-    length = tensor.shape[dim]
-    _check(
-        length % size == 0,
-        f"The size of the slice ({size}) must be a factor of the slicing dimension ({length}).",
-    )
-    return length
+    return tensor.size(dim)
 
 
 def dynamic_slice(
@@ -339,6 +334,10 @@ def dynamic_slice(
         poptorch.Error: `size` does not divide the dimension, or an argument has a wrong type.
     """
     length = _sliced_length(tensor, dim, start, size)
+    _check(
+        length % size == 0,
+        f"The size of the slice ({size}) must be a factor of the slicing dimension ({length}).",
+    )
     _check(isinstance(step, int), "Step must be an integer.")
     steps = torch.arange(0, size, step, dtype=start.dtype, device=tensor.device)
     return torch.index_select(tensor, dim, torch.remainder(start.reshape(1) + steps, length))
@@ -354,15 +353,21 @@ def dynamic_update(
         src: The new elements of the slice.
         dim: The dimension to slice.
         start: A tensor of one integer. The slice continues at 0 after the end of the dimension.
-        size: The length of the slice. It must divide the dimension.
+        size: The length of the slice, at most that of the dimension.
 
     Returns:
         A copy of `input` with `src` in place of the slice.
 
     Raises:
-        poptorch.Error: As for dynamic_slice, or the tensors' ranks or types differ.
+        poptorch.Error: `size` is not from 1 to the length of the dimension, an argument has a
+            wrong type, or the tensors' ranks or types differ.
     """
     length = _sliced_length(input, dim, start, size)
+    _check(
+        size <= length,
+        f"[dynamic_update] the slice of {size} is longer than the dimension ({length}). Pass a "
+        "smaller size, and a src of that size.",
+    )
     if input.dim() != src.dim():
         raise Error(
             f"input and src tensors must have same dimensionality. ({input.dim()}) vs ({src.dim()})"

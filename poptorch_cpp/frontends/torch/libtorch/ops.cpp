@@ -230,6 +230,10 @@ torch::Tensor dynamic_update(const torch::Tensor& input, const torch::Tensor& sr
     throw UserError(str("[dynamic_update] input and src must have the same dtype and number of ",
                         "dimensions, but they are ", types_text({input, src}), "."));
   }
+  if (size <= 0 || size > input.size(dim)) {
+    throw UserError(str("[dynamic_update] size ", size, " must be from 1 to ", input.size(dim),
+                        ", the length of dimension ", dim, "."));
+  }
   const auto options = input.options().dtype(start.scalar_type());
   const torch::Tensor steps = torch::arange(size, options);
   const torch::Tensor positions = torch::remainder(start.reshape({1}) + steps, input.size(dim));
