@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from poptorch._impl.pytree.differences import difference
 from poptorch_core import Error
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
@@ -177,8 +178,7 @@ def check_same(expected: Node, got: Node) -> list[int]:
         if expected.value is not got.value and expected.value != got.value:
             cure = "Pass a tensor for a number that changes. " if _is_number(got.value) else ""
             raise Error(
-                f"Value mismatch for {name}: expected {expected.value!r} but got {got.value!r}. "
-                f"{cure}{CURE}"
+                f"Value mismatch for {name}: {difference(expected.value, got.value)}. {cure}{CURE}"
             )
         return []
     children = got.children
