@@ -66,10 +66,19 @@ size_t input_of(const ir::Graph& main, const Op& mark) {
   if (ops != 1) {
     refuse(mark,
            str("poptorch.set_overlap_for_input must be the only op applied to an input. This ",
-               "is not the case for input ", marked->name(), " to the model. ", ops,
-               " ops use it: use what set_overlap_for_input returns instead."));
+               "is not the case for input ", found - inputs.begin(), " to the model. ", ops,
+               " ops use it (the argument ", marked->name(), "): use what set_overlap_for_input ",
+               "returns instead."));
   }
   return static_cast<size_t>(found - inputs.begin());
+}
+
+// Returns the value of the model that a mark, or a mark of a mark, stands for.
+const Value* unmarked(const Value* value) {
+  while (value->producer() && host_of(*value->producer()) != "none") {
+    value = value->producer()->operand(0);
+  }
+  return value;
 }
 
 size_t output_of(const ir::Graph& main, const Op& mark) {
@@ -80,7 +89,10 @@ size_t output_of(const ir::Graph& main, const Op& mark) {
            "poptorch.set_overlap_for_output applied on a node which is not a tensor output to the "
            "model. Return what set_overlap_for_output returns.");
   }
-  if (std::count(outputs.begin(), outputs.end(), mark.result()) > 1) {
+  const Value* value = unmarked(mark.operand(0));
+  const auto times = std::count_if(outputs.begin(), outputs.end(),
+                                   [&](const Value* output) { return unmarked(output) == value; });
+  if (times > 1) {
     refuse(mark,
            "poptorch.set_overlap_for_output cannot be used with a tensor that is returned twice. "
            "Please check all returned tensors including those nested in tuples/lists.");

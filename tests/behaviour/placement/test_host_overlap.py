@@ -158,16 +158,27 @@ class Misplaced(torch.nn.Module):
         if self.place == "returned twice":
             y = poptorch.set_overlap_for_output(x * 2, ITERATIONS)
             return y, [y]
+        if self.place == "returned before the mark":
+            y = x * 2
+            return y, poptorch.set_overlap_for_output(y, ITERATIONS)
+        if self.place == "marked twice":
+            y = x * 2
+            return poptorch.set_overlap_for_output([y, (y,)], ITERATIONS)
         return poptorch.set_overlap_for_output(x * 2, ITERATIONS) + 1
 
 
+RETURNED_TWICE = (
+    "poptorch.set_overlap_for_output cannot be used with a tensor that is returned twice. Please "
+    "check all returned tensors including those nested in tuples/lists."
+)
 REFUSED = {
     "not an input": r"poptorch.set_overlap_for_input applied on a node which is not a tensor input "
     r"to the model\..*\(\S*test_host_overlap.py:\d+\)",
     "used twice": r"poptorch.set_overlap_for_input must be the only op applied to an input\. This "
-    r"is not the case for input x to the model\.",
-    "returned twice": "poptorch.set_overlap_for_output cannot be used with a tensor that is "
-    "returned twice. Please check all returned tensors including those nested in tuples/lists.",
+    r"is not the case for input 0 to the model\.",
+    "returned twice": RETURNED_TWICE,
+    "returned before the mark": RETURNED_TWICE,
+    "marked twice": RETURNED_TWICE,
     "not an output": "poptorch.set_overlap_for_output applied on a node which is not a tensor "
     "output to the model.",
 }
@@ -216,9 +227,10 @@ def marks_used(image, *others, **held):
         ([], {"b": {"a": [torch.ones(3)]}}, r"b\['a'\]\[0\]"),
     ],
 )
-def test_an_input_is_called_by_its_argument(others, held, name):
+def test_an_input_is_called_by_its_number_and_its_argument(others, held, name):
     made = poptorch.inferenceModel(marks_used, options())
-    with pytest.raises(poptorch.Error, match=f"not the case for input {name} to the model"):
+    text = rf"not the case for input 1 to the model\. 2 ops use it \(the argument {name}\)"
+    with pytest.raises(poptorch.Error, match=text):
         made.compile(torch.ones(3), *others, **held)
 
 
