@@ -1,9 +1,9 @@
 """Tests the messages about frequent mistakes in models and programs."""
 
-import collections
 import pickle
 import re
 import sys
+import types
 
 import numpy as np
 import poptorch
@@ -61,6 +61,9 @@ def groups_of_other_loss_scaling(model):
 class Holder:
     def __init__(self, held):
         self.held = held + 1
+
+    def __del__(self):
+        pass
 
 
 def returning(make):
@@ -182,16 +185,16 @@ MISTAKES = {
         AssertionError,
         "Unknown attribute x: the optimiser has lr",
     ),
-    "object of tensors": (
+    "object of tensors with __del__": (
         lambda: poptorch.inferenceModel(lambda x: Holder(x))(X),
         poptorch.Error,
         "returns a Holder whose held is a tensor of the trace",
     ),
     "set of tensors": (returning(lambda y: {y}), poptorch.Error, f"{RETURNED} set whose element 0"),
-    "deque of tensors": (
-        returning(lambda y: collections.deque([1, y])),
+    "proxy of tensors": (
+        returning(lambda y: types.MappingProxyType({"a": y})),
         poptorch.Error,
-        f"{RETURNED} deque whose element 1 is a tensor of the trace. Return tensors, tuples, l",
+        f"{RETURNED} mappingproxy that holds a tensor of the trace. Return tensors, tuples, l",
     ),
     "values of a dict": (
         returning(lambda y: {"a": y}.values()),

@@ -1,22 +1,33 @@
 """Nested arguments and results: flattened into tensors, rebuilt, and compared.
 
-A structure consists of tensors (the leaves), tuples, named tuples, lists, dicts, dataclasses, types
+A structure consists of tensors (the leaves), containers and objects with their attributes, types
 with a registered parser, and constants (everything else). Its `Node` has all but the leaves.
 """
 
 from __future__ import annotations
 
-import abc
-import copy
-import dataclasses
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from poptorch._impl.pytree import objects
 from poptorch._impl.pytree.differences import difference
+from poptorch._impl.pytree.flattening import Visits, flatten
+from poptorch._impl.pytree.node import (
+    ICustomArgParser,
+    Node,
+    hiding_values,
+    items_of,
+    parser_of,
+    registerCustomArgParser,
+    walk,
+)
+from poptorch._impl.pytree.rebuilding import unflatten
 from poptorch_core import Error
-from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+__all__ = [
+    "CURE", "ICustomArgParser", "Node", "Visits", "check_keys", "check_same", "flatten",
+    "hiding_values", "parser_of", "registerCustomArgParser", "unflatten", "walk",
+]  # fmt: skip
 
 CURE = (
     "The model is compiled for one signature: wrap it again for another one, or call destroy() "
@@ -24,189 +35,105 @@ CURE = (
 )
 
 
-class ICustomArgParser(abc.ABC):
-    """Defines how PopTorch extracts the tensors of a user's type and rebuilds an object."""
-
-    @abc.abstractmethod
-    def yieldTensors(self, struct) -> Iterator[torch.Tensor]:
-        """Yields the tensors of `struct`, always in the same order."""
-
-    @abc.abstractmethod
-    def reconstruct(self, original_structure, tensor_iterator):
-        """Returns a copy of `original_structure` with the next tensors of the iterator.
-
-        Args:
-            original_structure: An object of the type.
-            tensor_iterator: An iterator over tensors, of which it takes as many as yieldTensors()
-                yields.
-        """
-
-
-_parsers: dict[type, ICustomArgParser] = {}
-
-
-def registerCustomArgParser(arg_data_type: type, arg_parser: ICustomArgParser | None) -> None:
-    """Registers the parser of a type and its subclasses.
-
-    Args:
-        arg_data_type: The type.
-        arg_parser: Its parser; None removes a parser.
-
-    Raises:
-        poptorch.Error: `arg_parser` is not an ICustomArgParser.
-    """
-    if arg_parser is None:
-        _parsers.pop(arg_data_type, None)
-        return
-    if not isinstance(arg_parser, ICustomArgParser):
-        raise Error(
-            f"arg_parser must inherit from ICustomArgParser but is a {type(arg_parser).__name__}."
-        )
-    _parsers[arg_data_type] = arg_parser
-
-
-def _parser_of(value) -> ICustomArgParser | None:
-    for kind in type(value).__mro__:
-        if kind in _parsers:
-            return _parsers[kind]
-    return None
-
-
-parser_of = _parser_of  # the name by which other modules import it
-
-
-@dataclass
-class Node:
-    """One level of a structure; `keys` are the positions, fields or keys of its `children`."""
-
-    kind: str  # "tensor", "constant", "sequence", "fields", "dict", "dataclass", "custom"
-    type: type
-    keys: tuple = ()
-    children: tuple[Node, ...] = ()
-    value: Any = None  # a constant's value; the original object of a custom type or dataclass
-    shape: torch.Size | None = None
-    dtype: torch.dtype | None = None
-    index: int = -1  # a tensor's index among the leaves
-    name: str = ""  # its name in messages
-
-
-def flatten(value, leaves: list[torch.Tensor], name: str = "") -> Node:
-    """Appends the tensors of `value` to `leaves`; returns its structure."""
-    if isinstance(value, torch.Tensor):
-        leaves.append(value)
-        place = len(leaves) - 1
-        # A tensor without shape is refused later, where its values are needed.
-        has_shape = not isinstance(value, UninitializedTensorMixin) and not value.is_nested
-        shape = value.shape if has_shape else None
-        return Node("tensor", type(value), shape=shape, dtype=value.dtype, index=place, name=name)
-    parser = _parser_of(value)
-    if parser is not None:
-        children = tuple(
-            flatten(tensor, leaves, f"{name}[{i}]")
-            for i, tensor in enumerate(parser.yieldTensors(value))
-        )
-        return Node("custom", type(value), tuple(range(len(children))), children, value, name=name)
-    if isinstance(value, dict):
-        keys: tuple = tuple(value)
-        kind, members = "dict", [(f"{name}[{key!r}]", value[key]) for key in keys]
-    elif isinstance(value, (tuple, list)):
-        keys = tuple(range(len(value)))
-        kind, members = "sequence", [(f"{name}[{i}]", item) for i, item in enumerate(value)]
-        if hasattr(value, "_fields"):
-            kind = "fields"
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        keys = tuple(field.name for field in dataclasses.fields(value))
-        kind, members = "dataclass", [(f"{name}.{key}", getattr(value, key)) for key in keys]
-    else:
-        return Node("constant", type(value), value=value, name=name)
-    children = tuple(flatten(item, leaves, label) for label, item in members)
-    original = value if kind == "dataclass" else None
-    return Node(kind, type(value), keys, children, original, name=name)
-
-
-def walk(nodes: list[Node]) -> Iterator[Node]:
-    """Yields the nodes and all their descendants, in the order of their leaves."""
-    waiting = nodes[::-1]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += node.children[::-1]
-
-
-def unflatten(node: Node, leaves: Iterator):
-    """Rebuilds a structure with the next leaves in place of its tensors."""
-    if node.kind == "tensor":
-        return next(leaves)
-    if node.kind == "constant":
-        return node.value
-    if parser := _parser_of(node.value) if node.kind == "custom" else None:
-        return parser.reconstruct(node.value, leaves)
-    items = [unflatten(child, leaves) for child in node.children]
-    if node.kind == "dict":
-        pairs = zip(node.keys, items, strict=True)
-        return dict(pairs) if node.type is dict else node.type(pairs)
-    if node.kind == "dataclass":
-        made = copy.copy(node.value)
-        for key, item in zip(node.keys, items, strict=True):
-            object.__setattr__(made, key, item)  # frozen ones too
-        return made
-    return node.type(*items) if node.kind == "fields" else node.type(items)
-
-
-def check_same(expected: Node, got: Node) -> list[int]:
+def check_same(
+    expected: Node, got: Node, twins: dict[int, Node] | None = None, cure: str = CURE
+) -> list[int]:
     """Returns the indices of the leaves of `got` in the order of the leaves of `expected`.
 
-    Raises poptorch.Error unless the structures match.
+    twins: the nodes that earlier calls for the same arguments compared: by the id of the expected
+    one, the other. Raises poptorch.Error unless the structures match.
     """
+    twins = {} if twins is None else twins
     name = expected.name
+    if expected.kind in ("shared", "weak"):
+        _check_shared(expected, got, twins, cure)
+        return []
+    if got.kind == "shared":
+        got = got.value
+    twins[id(expected)] = got
     if expected.kind != got.kind or (expected.kind != "tensor" and expected.type != got.type):
         raise Error(
-            f"Type mismatch for {name}: expected {expected.type} but got {got.type}. {CURE}"
+            f"Type mismatch for {name}: expected {expected.type} but got {got.type}. {cure}"
         )
     if expected.kind == "tensor":
         if expected.dtype != got.dtype:
             raise Error(
                 f"Data type mismatch for {name}: expected {expected.dtype} but got {got.dtype}. "
-                f"{CURE}"
+                f"{cure}"
             )
         if expected.shape != got.shape:
             raise Error(
-                f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {CURE}"
+                f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {cure}"
             )
         return [got.index]
     if expected.kind == "constant":
-        if expected.value is not got.value and expected.value != got.value:
-            cure = "Pass a tensor for a number that changes. " if _is_number(got.value) else ""
-            raise Error(
-                f"Value mismatch for {name}: {difference(expected.value, got.value)}. {cure}{CURE}"
-            )
+        _check_constant(expected, got, cure)
         return []
-    children = got.children
-    if expected.kind == "dict":
-        check_keys(name, expected.keys, got.keys)
-        by_key = dict(zip(got.keys, children, strict=True))
-        children = tuple(by_key[key] for key in expected.keys)
-    elif len(expected.children) != len(children):
-        raise Error(
-            f"Length mismatch for {name}: expected {len(expected.children)} but got "
-            f"{len(children)}. {CURE}"
-        )
     return [
-        place
-        for pair in zip(expected.children, children, strict=True)
-        for place in check_same(*pair)
+        place for pair in _pairs(expected, got, cure) for place in check_same(*pair, twins, cure)
     ]
+
+
+def _pairs(expected: Node, got: Node, cure: str) -> list[tuple[Node, Node]]:
+    """Pairs the children of two containers of one type: by key, field or position."""
+    name, count, other = expected.name, items_of(expected), items_of(got)
+    if expected.kind == "dict":
+        check_keys(name, expected.keys[:count], got.keys[:other], cure)
+    elif count != other:
+        raise Error(f"Length mismatch for {name}: expected {count} but got {other}. {cure}")
+    check_keys(name, expected.keys[count:], got.keys[other:], cure)
+    by_key = dict(zip(got.keys, got.children, strict=True))
+    return [(c, by_key[key]) for key, c in zip(expected.keys, expected.children, strict=True)]
+
+
+def _check_shared(expected: Node, got: Node, twins: dict[int, Node], cure: str) -> None:
+    found = got.value if got.kind in ("shared", "weak") else got
+    is_weak = [node.kind == "weak" for node in (expected, got)]
+    if is_weak[0] != is_weak[1] or twins.get(id(expected.value)) is not found:
+        raise Error(
+            f"[call] {expected.name} is not the same object as {expected.value.name}, as it was "
+            f"when the model was compiled. {cure}"
+        )
+
+
+def _check_constant(expected: Node, got: Node, cure: str) -> None:
+    name, one, other = expected.name, expected.value, got.value
+    if one is not other and not _are_equal(one, other) and not objects.is_same_function(one, other):
+        told = "Pass a tensor for a number that changes. " if _is_number(other) else ""
+        raise Error(f"Value mismatch for {name}: {difference(one, other)}. {told}{cure}")
+    for before, now in zip(expected.used, got.used, strict=False):
+        tells = before[0] or name
+        if isinstance(before[1], torch.Tensor):
+            if before[1] is not now[1] or before[2] != now[2]:
+                raise Error(
+                    f"[call] {tells} of {name} has changed since the model was compiled, but its "
+                    f"values are constants of the program. Pass the tensor as an argument. {cure}"
+                )
+        elif before != now:
+            raise Error(
+                f"Value mismatch for {name}: expected {tells}={before[1]!r} but got "
+                f"{now[1]!r}. {cure}"
+            )
+    if len(expected.used) != len(got.used):
+        raise Error(f"[call] {name} uses other variables than when the model was compiled. {cure}")
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # a class that compares otherwise, or arrays, by element
+        return False
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def check_keys(name: str, expected: tuple, got: tuple) -> None:
+def check_keys(name: str, expected: tuple, got: tuple, cure: str = CURE) -> None:
     """Raises poptorch.Error unless both have the same keys."""
     missing = [str(key) for key in expected if key not in got]
     unexpected = [str(key) for key in got if key not in expected]
     if missing or unexpected:
         text = f"Missing arguments: {', '.join(missing)}. " if missing else ""
         text += f"Unexpected arguments: {', '.join(unexpected)}. " if unexpected else ""
-        raise Error(f"Keys mismatch for {name}: {text}{CURE}")
+        raise Error(f"Keys mismatch for {name}: {text}{cure}")

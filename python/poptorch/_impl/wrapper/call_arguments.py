@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from poptorch._impl.pytree import objects
 from poptorch._impl.pytree.structures import (
     CURE,
     Node,
+    Visits,
     check_keys,
     check_same,
     flatten,
+    hiding_values,
     unflatten,
     walk,
 )
@@ -49,8 +52,9 @@ class Arguments:
 
     def rebuild(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
         """Returns (args, kwargs) for the model, with `tensors` in place of the call's tensors."""
-        positional = [unflatten(node, tensors) for node in self.positional]
-        return positional, {k: unflatten(node, tensors) for k, node in self.keyword.items()}
+        made: dict[int, Any] = {}
+        positional = [unflatten(node, tensors, made) for node in self.positional]
+        return positional, {k: unflatten(node, tensors, made) for k, node in self.keyword.items()}
 
     def as_called(self, tensors: Iterator[torch.Tensor]) -> tuple[list, dict]:
         """Returns (args, kwargs) as the call passed them, for hooks and decorators of forward."""
@@ -94,7 +98,8 @@ class Arguments:
         check_keys("the keyword arguments", tuple(self.keyword), tuple(other.keyword))
         pairs = [*zip(self.positional, other.positional, strict=True)]
         pairs += [(expected, other.keyword[name]) for name, expected in self.keyword.items()]
-        return [other.tensors[place] for pair in pairs for place in check_same(*pair)]
+        twins: dict[int, Node] = {}
+        return [other.tensors[place] for pair in pairs for place in check_same(*pair, twins)]
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -104,11 +109,18 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def _check_kind(node: Node) -> None:
-    """Raises poptorch.Error for arrays that look like tensors, but would become constants."""
+    """Raises poptorch.Error for values with contents that would become constants, unnoticed."""
     if node.kind == "constant" and hasattr(node.type, "__array_interface__"):
         raise Error(
             f"[call] {node.name} is a {node.type.__module__}.{node.type.__name__}, not a tensor. "
             "Pass torch.as_tensor(...) of it."
+        )
+    if any(objects.holds_tensor(value)[0] for value in hiding_values(node)):
+        why = "has __del__" if hasattr(node.type, "__del__") else "is none of the known containers"
+        raise Error(
+            f"[call] {node.name} is a {node.type.__name__} that holds a tensor, but the type "
+            f"{why}. Pass tensors in tuples, lists, dicts or attributes of objects, or give the "
+            "type a parser: registerCustomArgParser."
         )
 
 
@@ -214,6 +226,7 @@ class Signature:
         remaining = dict(kwargs)
         left_out: dict[str, Any] = {}
         leaves: list[torch.Tensor] = []
+        visits = Visits()
         values = list(args[: len(names)])
         by_keyword: dict = {}
         # After the first one that is left out, parameters can only be passed by keyword.
@@ -238,10 +251,10 @@ class Signature:
         extra_name = self.extra_positional.name if self.extra_positional else ""
         labels = names + [f"{extra_name}[{i}]" for i in range(len(args) - len(names))]
         positional = tuple(
-            flatten(value, leaves, label)
+            flatten(value, leaves, label, visits)
             for value, label in zip([*values, *args[len(names) :]], labels, strict=True)
         )
-        keyword = {name: flatten(value, leaves, name) for name, value in by_keyword.items()}
+        keyword = {name: flatten(value, leaves, name, visits) for name, value in by_keyword.items()}
         # A default that contains tensors must be passed, because these become inputs.
         absent = frozenset(name for name, value in left_out.items() if not tensors_of(value))
         bound = Arguments(positional, keyword, leaves, len(args), absent)

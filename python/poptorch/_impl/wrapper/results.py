@@ -1,20 +1,21 @@
 """A model's results: their structure is recorded in the trace and rebuilt after every run."""
 
-import collections
-import inspect
 import operator
-import types
 import warnings
-from collections.abc import Callable, Collection, Iterator, KeysView, Mapping, ValuesView
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
-from poptorch._impl.pytree.structures import Node, flatten, unflatten, walk
+from poptorch._impl.pytree import objects
+from poptorch._impl.pytree.structures import (
+    Node,
+    Visits,
+    flatten,
+    hiding_values,
+    unflatten,
+    walk,
+)
 from poptorch._impl.trace.forward_effects import ForwardEffects
 from poptorch_core import Error
-
-# Collections that are not flattened into tensors.
-_HOLDERS: tuple[type[Collection], ...] = (set, frozenset, collections.deque, KeysView, ValuesView)
 
 
 class Outputs:
@@ -23,14 +24,17 @@ class Outputs:
     def __init__(self) -> None:
         self.node: Node | None = None
         self.sources: list[int | torch.Tensor] = []
+        self._count = 0  # of the tensors of the result
         self._effects: ForwardEffects | None = None
         self.stored: list[int | torch.Tensor] = []  # sources of what runs store
 
     def record(self, result) -> list[torch.Tensor]:
         """Records the structure of a trace's result; returns its tensors."""
         leaves: list[torch.Tensor] = []
-        self.node = flatten(result, leaves)
-        _check_constants(self.node)
+        self.node = flatten(result, leaves, visits=Visits(every=True))
+        for node in walk([self.node]):
+            _check_constant(node)
+        self._count = len(leaves)
         return leaves
 
     def keep(self, effects: ForwardEffects) -> None:
@@ -43,9 +47,7 @@ class Outputs:
 
     def connect(self, sources: list[int | torch.Tensor]) -> None:
         """Sets the source of each tensor: its index in a run's results, or the tensor itself."""
-        tensors = [] if self.node is None else [n for n in walk([self.node]) if n.kind == "tensor"]
-        results = len(tensors)
-        self.sources, self.stored = list(sources[:results]), list(sources[results:])
+        self.sources, self.stored = list(sources[: self._count]), list(sources[self._count :])
         for source in self.sources:
             if isinstance(source, torch.Tensor) and source.numel() > 0:
                 warnings.warn(
@@ -88,38 +90,27 @@ def _leaves(sources: list[int | torch.Tensor], results: list[torch.Tensor]) -> l
     return [s if isinstance(s, torch.Tensor) else results[s] for s in sources]
 
 
-def _check_constants(node: Node) -> None:
+def _check_constant(node: Node) -> None:
     """Raises poptorch.Error for an object that hides tensors of the trace."""
-    for child in node.children:
-        _check_constants(child)
-    if node.kind != "constant":
-        return
-    if isinstance(node.value, Iterator):
+    if node.kind == "constant" and isinstance(node.value, Iterator):
         raise Error(
             f"[outputs] the model returns a {node.type.__name__}, whose elements are computed "
             "lazily. Return a list of them: list(...)."
         )
-    name = _traced_in(node.value)
-    if name is not None:
-        raise Error(
-            f"[outputs] the model returns a {node.type.__name__} whose {name} is a tensor of the "
-            "trace. Return tensors, tuples, lists, dicts or dataclasses, or give the type a "
-            "parser: registerCustomArgParser."
-        )
+    is_code = node.kind == "constant" and objects.is_code(node.value)
+    for value in [node.value] if is_code else hiding_values(node):
+        is_hidden, part = objects.holds_tensor(value, _is_traced)
+        if is_hidden:
+            held = f"whose {part} is" if part else "that holds"
+            raise Error(
+                f"[outputs] the model returns a {node.type.__name__} {held} a tensor of the "
+                "trace. Return tensors, tuples, lists, dicts or objects with attributes, or give "
+                "the type a parser: registerCustomArgParser."
+            )
 
 
-def _traced_in(value: Any) -> str | None:
-    """Returns the name of an attribute, element or variable that is a tensor of the trace."""
-    parts: Mapping[str, Any] = getattr(value, "__dict__", {})
-    if isinstance(value, types.FunctionType):
-        parts = inspect.getclosurevars(value).nonlocals
-    elif isinstance(value, _HOLDERS):
-        parts = {f"element {i}": part for i, part in enumerate(value)}
-    return next((name for name, part in parts.items() if _is_traced(part)), None)
-
-
-def _is_traced(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.device.type == "ipu"
+def _is_traced(tensor: torch.Tensor) -> bool:
+    return tensor.device.type == "ipu"
 
 
 def explain_backward() -> None:
