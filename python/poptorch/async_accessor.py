@@ -170,7 +170,7 @@ class AsynchronousDataAccessor:
                 return (_ItemsError if shapes else Error)(f"{_NOT_STARTED}: {detail}")
             if self._task.shapes is None:
                 self._structure, self._position = detail, position
-                self._task = dataclasses.replace(self._task, shapes=shapes)
+                self._task = dataclasses.replace(self._task, shapes=shapes, structure=detail)
             self._ring = Ring(self._task.buffer_size, shapes)
             self._connection.send("go on")
             self._ring.send(self._connection, self._process.pid)

@@ -153,3 +153,61 @@ def test_processes_are_logged(tmp_path):
     assert re.search(r"\[debug\] AsynchronousDataAccessor parent process: \d+\n", ran.stderr)
     assert f"AsynchronousDataAccessor worker process: {ran.stdout}" in ran.stderr
     assert "[debug] AsynchronousDataAccessor worker: clean exit" in ran.stderr
+
+
+class Reordered(Numbers):
+    """Its items are dicts with the keys in another order each time."""
+
+    def __getitem__(self, index):
+        parts = [("a", torch.tensor([float(index)])), ("b", torch.tensor([index + 100.0]))]
+        return dict(parts[:: -1 if index % 4 > 1 else 1])
+
+
+class Three(torch.utils.data.Sampler):
+    """A sampler of batches of two."""
+
+    def __init__(self):
+        pass
+
+    def __iter__(self):
+        return iter([[0, 1], [2, 3], [4, 5], [6, 7]])
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("mode", ["Sync", "Async", "AsyncRebatched"])
+@pytest.mark.parametrize("arguments", [{"batch_size": 2}, {"batch_sampler": Three()}])
+def test_keys_in_another_order_are_not_exchanged(mode, arguments):
+    if mode == "AsyncRebatched" and "batch_sampler" in arguments:
+        arguments = {"batch_size": 1}
+    loader = poptorch.DataLoader(
+        _options(2), Reordered(8), mode=poptorch.DataLoaderMode[mode], **arguments
+    )
+    found = [(row["a"].clone(), row["b"].clone()) for row in loader]
+    assert torch.cat([a for a, _ in found]).flatten().tolist() == list(range(8))
+    assert all(torch.equal(a + 100, b) for a, b in found)
+    loader.terminate()
+
+
+class Objects(Numbers):
+    """Its items are objects, of which number 2 has another attribute that is not a tensor."""
+
+    def __getitem__(self, index):
+        if index == len(self):
+            raise IndexError
+        made = Held(torch.tensor([float(index)]))
+        made.kind = "other" if index == self.other else "kind"
+        return made
+
+
+@pytest.mark.shared
+def test_objects_keep_their_attributes_and_must_agree():
+    items = Objects(4)
+    items.other = None
+    accessor = poptorch.AsynchronousDataAccessor(items)
+    assert [(held.rows.item(), held.kind) for held in accessor] == [(i, "kind") for i in range(4)]
+    accessor.terminate()
+    items.other = 2
+    accessor = poptorch.AsynchronousDataAccessor(items)
+    text = "Value mismatch for item.kind: expected 'kind' but got 'other'. All items of a data set"
+    with pytest.raises(AssertionError, match=text):
+        list(accessor)

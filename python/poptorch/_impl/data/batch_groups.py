@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sized
 from typing import Any, cast
 
 import torch
-from poptorch._impl.pytree.structures import flatten, unflatten
+from poptorch._impl.pytree.structures import flatten, order_in, unflatten
+
+ONE_STRUCTURE = "All items of a data set must have the structure of the first one."
 
 
 class Groups:
@@ -44,8 +46,15 @@ def joined(batches: list[Any]) -> Any:
     if len(batches) == 1:
         return batches[0]
     leaves: list[list[torch.Tensor]] = [[] for _ in batches]
-    nodes = [flatten(batch, tensors) for batch, tensors in zip(batches, leaves, strict=True)]
+    nodes = [
+        flatten(batch, tensors, "batch") for batch, tensors in zip(batches, leaves, strict=True)
+    ]
+    parts_of = [
+        [tensors[i] for i in order_in(nodes[0], node, ONE_STRUCTURE, constants=False)]
+        for node, tensors in zip(nodes, leaves, strict=True)
+    ]
     rows = [
-        torch.cat([torch.atleast_1d(part) for part in parts]) for parts in zip(*leaves, strict=True)
+        torch.cat([torch.atleast_1d(part) for part in parts])
+        for parts in zip(*parts_of, strict=True)
     ]
     return unflatten(nodes[0], iter(rows))

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 import torch.utils.data
+from poptorch._impl.data.batch_groups import ONE_STRUCTURE
 from poptorch._impl.data.epochs import OwnProcess
 from poptorch._impl.data.ring import Ring, Shape
-from poptorch._impl.pytree.structures import Node, flatten, walk
+from poptorch._impl.pytree.node import Attribute, Node
+from poptorch._impl.pytree.structures import flatten, order_in
 from poptorch._logging import logger_of
 from poptorch_core import _core
 from poptorch_core.process_guard import EndsWithMaker, Process, end_with
@@ -42,18 +44,39 @@ def _send(connection: Any, message: Any) -> None:
     connection.send_bytes(pickle.dumps(message))
 
 
-def _taken_apart(item: Any) -> tuple[Node, list[torch.Tensor]]:
-    """Returns an item's structure and its tensors; raises ItemsError for other objects in it."""
-    tensors: list[torch.Tensor] = []
-    node = flatten(item, tensors)
-    leaves = [part for part in walk([node]) if part.kind in ("tensor", "constant")]
-    for index, leaf in enumerate(leaves):
-        if leaf.kind == "constant":
-            raise ItemsError(
-                f"Tensor at index {index} is not a torch tensor ({leaf.type}). A data set's items "
-                "must be tensors, or tuples, lists and dicts of tensors."
-            )
-    return node, tensors
+class _Items:
+    """Takes the items of a data set apart, which have the structure of the first one.
+
+    Values that are not tensors may only be attributes of objects, and are equal in all items.
+    """
+
+    def __init__(self, structure: Node | None) -> None:
+        self.structure = structure
+
+    def tensors_of(self, item: Any) -> list[torch.Tensor]:
+        """Returns the item's tensors, in the order of those of the first item.
+
+        Raises ItemsError for other values, and poptorch.Error for an item of another structure.
+        """
+        tensors: list[torch.Tensor] = []
+        node = flatten(item, tensors, "item")
+        for index, (leaf, is_attribute) in enumerate(_leaves(node)):
+            if leaf.kind == "constant" and not is_attribute:
+                raise ItemsError(
+                    f"Tensor at index {index} is not a torch tensor ({leaf.type}). A data set's "
+                    "items must be tensors, or tuples, lists, dicts and objects of tensors."
+                )
+        if self.structure is None:
+            self.structure = node
+        return [tensors[i] for i in order_in(self.structure, node, ONE_STRUCTURE, constants=True)]
+
+
+def _leaves(node: Node, is_attribute: bool = False) -> Iterator[tuple[Node, bool]]:
+    """Yields the tensors and constants, and whether each is in an attribute of an object."""
+    if node.kind in ("tensor", "constant"):
+        yield node, is_attribute
+    for key, child in zip(node.keys, node.children, strict=True):
+        yield from _leaves(child, is_attribute or isinstance(key, Attribute))
 
 
 @contextlib.contextmanager
@@ -87,6 +110,7 @@ class Task:
     """The task of a worker.
 
     shapes: the shapes of the ring's tensors if an earlier worker has described an item; else None.
+    structure: the structure of that item.
     """
 
     program: Process
@@ -95,6 +119,7 @@ class Task:
     rebatched_size: int | None
     keep_partial: bool
     shapes: list[Shape] | None = None
+    structure: Node | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # runs in the worker, before it starts
@@ -108,6 +133,7 @@ class _Worker:
         self._dataset, self._connection, self._task = dataset, connection, task
         self._positions: Any = positions if isinstance(dataset, OwnProcess) else None
         self._first: Any = None
+        self._items = _Items(task.structure)
         self._slot = 0
         self._rows = 0  # rows in the current slot, when rebatching
         self._drop = 0  # rows at the beginning of the epoch to skip
@@ -154,7 +180,8 @@ class _Worker:
                 self._first = next(self._iterator)
             except StopIteration:
                 raise ValueError("The Dataset is empty") from None
-            structure, tensors = _taken_apart(self._first)
+            tensors = self._items.tensors_of(self._first)
+            structure = self._items.structure
             size = self._task.rebatched_size
             shapes = [((size, *t.shape[1:]) if size else tuple(t.shape), t.dtype) for t in tensors]
             position = None if self._positions is None else self._dataset.position(running=True)
@@ -200,7 +227,7 @@ class _Worker:
 
     def _put(self, item: Any) -> bool:
         _core.meet_fault("load", "loader")
-        _, tensors = _taken_apart(item)
+        tensors = self._items.tensors_of(item)
         rebatched = self._task.rebatched_size
         if rebatched is None:
             if not self._wait(self._free):

@@ -6,6 +6,8 @@ with a registered parser, and constants (everything else). Its `Node` has all bu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,7 +28,7 @@ from poptorch_core import Error
 
 __all__ = [
     "CURE", "ICustomArgParser", "Node", "Visits", "check_keys", "check_same", "flatten",
-    "hiding_values", "parser_of", "registerCustomArgParser", "unflatten", "walk",
+    "hiding_values", "order_in", "parser_of", "registerCustomArgParser", "unflatten", "walk",
 ]  # fmt: skip
 
 CURE = (
@@ -35,43 +37,79 @@ CURE = (
 )
 
 
-def check_same(
-    expected: Node, got: Node, twins: dict[int, Node] | None = None, cure: str = CURE
-) -> list[int]:
+@dataclass
+class _Comparison:
+    """The comparison of two sets of arguments.
+
+    cure: the last sentence of errors.
+    tensors: whether shapes and dtypes must be equal.
+    constants: whether values that are not tensors must be equal.
+    twins: by the id of an expected node, the node that it was compared with.
+    """
+
+    cure: str = CURE
+    tensors: bool = True
+    constants: bool = True
+    twins: dict[int, Node] = field(default_factory=dict)
+
+
+def check_same(expected: Sequence[Node], got: Sequence[Node]) -> list[int]:
     """Returns the indices of the leaves of `got` in the order of the leaves of `expected`.
 
-    twins: the nodes that earlier calls for the same arguments compared: by the id of the expected
-    one, the other. Raises poptorch.Error unless the structures match.
+    Raises poptorch.Error unless the structures match, pair by pair.
     """
-    twins = {} if twins is None else twins
-    name = expected.name
+    comparison = _Comparison()
+    pairs = zip(expected, got, strict=True)
+    return [place for pair in pairs for place in _compared(*pair, comparison)]
+
+
+def order_in(expected: Node, got: Node, cure: str, *, constants: bool) -> list[int]:
+    """Like check_same() for two batches of data, whose shapes and dtypes may differ.
+
+    constants: if False, values that are not tensors may differ, too.
+    """
+    return _compared(expected, got, _Comparison(cure, tensors=False, constants=constants))
+
+
+def _compared(expected: Node, got: Node, comparison: _Comparison) -> list[int]:
+    name, cure = expected.name, comparison.cure
     if expected.kind in ("shared", "weak"):
-        _check_shared(expected, got, twins, cure)
+        _check_shared(expected, got, comparison)
         return []
     if got.kind == "shared":
         got = got.value
-    twins[id(expected)] = got
+    comparison.twins[id(expected)] = got
+    if not (comparison.constants or _has_tensor(expected) or _has_tensor(got)):
+        return []
     if expected.kind != got.kind or (expected.kind != "tensor" and expected.type != got.type):
         raise Error(
             f"Type mismatch for {name}: expected {expected.type} but got {got.type}. {cure}"
         )
     if expected.kind == "tensor":
-        if expected.dtype != got.dtype:
-            raise Error(
-                f"Data type mismatch for {name}: expected {expected.dtype} but got {got.dtype}. "
-                f"{cure}"
-            )
-        if expected.shape != got.shape:
-            raise Error(
-                f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {cure}"
-            )
+        if comparison.tensors:
+            _check_tensor(expected, got, cure)
         return [got.index]
     if expected.kind == "constant":
         _check_constant(expected, got, cure)
         return []
-    return [
-        place for pair in _pairs(expected, got, cure) for place in check_same(*pair, twins, cure)
-    ]
+    pairs = _pairs(expected, got, cure)
+    return [place for pair in pairs for place in _compared(*pair, comparison)]
+
+
+def _has_tensor(node: Node) -> bool:
+    return any(part.kind == "tensor" for part in walk([node]))
+
+
+def _check_tensor(expected: Node, got: Node, cure: str) -> None:
+    name = expected.name
+    if expected.dtype != got.dtype:
+        raise Error(
+            f"Data type mismatch for {name}: expected {expected.dtype} but got {got.dtype}. {cure}"
+        )
+    if expected.shape != got.shape:
+        raise Error(
+            f"Shape mismatch for {name}: expected {expected.shape} but got {got.shape}. {cure}"
+        )
 
 
 def _pairs(expected: Node, got: Node, cure: str) -> list[tuple[Node, Node]]:
@@ -86,13 +124,13 @@ def _pairs(expected: Node, got: Node, cure: str) -> list[tuple[Node, Node]]:
     return [(c, by_key[key]) for key, c in zip(expected.keys, expected.children, strict=True)]
 
 
-def _check_shared(expected: Node, got: Node, twins: dict[int, Node], cure: str) -> None:
+def _check_shared(expected: Node, got: Node, comparison: _Comparison) -> None:
     found = got.value if got.kind in ("shared", "weak") else got
     is_weak = [node.kind == "weak" for node in (expected, got)]
-    if is_weak[0] != is_weak[1] or twins.get(id(expected.value)) is not found:
+    if is_weak[0] != is_weak[1] or comparison.twins.get(id(expected.value)) is not found:
         raise Error(
             f"[call] {expected.name} is not the same object as {expected.value.name}, as it was "
-            f"when the model was compiled. {cure}"
+            f"when the model was compiled. {comparison.cure}"
         )
 
 

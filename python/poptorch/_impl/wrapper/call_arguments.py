@@ -96,10 +96,8 @@ class Arguments:
                 f"{len(self.positional)} arguments but got {len(other.positional)}. {CURE}"
             )
         check_keys("the keyword arguments", tuple(self.keyword), tuple(other.keyword))
-        pairs = [*zip(self.positional, other.positional, strict=True)]
-        pairs += [(expected, other.keyword[name]) for name, expected in self.keyword.items()]
-        twins: dict[int, Node] = {}
-        return [other.tensors[place] for pair in pairs for place in check_same(*pair, twins)]
+        got = [*other.positional, *(other.keyword[name] for name in self.keyword)]
+        return [other.tensors[place] for place in check_same(self.nodes(), got)]
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
