@@ -58,8 +58,7 @@ class OptimiserLowering {
       }
     }
     if (!waiting.empty()) update_together(waiting);
-    auto step = scalars_.find(step_slot().name.text());
-    if (step != scalars_.end()) scalars_builder_.emit("increment", {step->second});
+    for (const auto& [slot, count] : counts_) scalars_builder_.emit("increment", {count});
     for (const auto& [name, mark] : marks) main_.erase(mark);
   }
 
@@ -95,7 +94,7 @@ class OptimiserLowering {
       builder.placement.context = ir::ExecutionContext::kAccumulateOuter;
       gradient = accumulator;
     }
-    Parameter parameter(builder, spec_, group, *slot, scalars_, scalars_builder_);
+    Parameter parameter(builder, spec_, group, *slot, scalars_, counts_, scalars_builder_);
     parameter.accumulator = accumulator;
     parameter.may_be_skipped = spec_.automatic_loss_scaling;
     parameter.weight = parameter.builder.variable(*slot);
@@ -158,9 +157,8 @@ class OptimiserLowering {
     if (clips()) clip(builder, parameters);
     for (Parameter& parameter : parameters) update(parameter, usable);
     if (!usable) return;
-    auto step = scalars_.find(step_slot().name.text());
-    if (step != scalars_.end()) {  // does not count a skipped step
-      Val counted{step->second, &builder};
+    for (const auto& [slot, count] : counts_) {  // does not count a skipped step
+      Val counted{count, &builder};
       builder.emit("assign", {counted, builder.value("select", {usable, counted, counted - 1.0})});
     }
     builder.emit("assign", {builder.variable(loss_scale_factor_slot()), next_factor_});
@@ -241,6 +239,7 @@ class OptimiserLowering {
   const UpdateRow& row_;
   ir::Builder scalars_builder_;
   std::map<std::string, Value*> scalars_;
+  std::map<std::string, Value*> counts_;  // numbers of updates
   Value* loss_scale_ = nullptr;
   Value* next_factor_ = nullptr;  // for automatic loss scaling
 };

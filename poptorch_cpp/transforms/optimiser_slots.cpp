@@ -63,6 +63,10 @@ ir::Value* variable_loss_scale(ir::Builder& builder, const ir::OptimiserSpec& sp
 
 StateSlot step_slot() { return scalar_slot("optimiser.step", 0.0, "optimiser_state"); }
 
+StateSlot step_slot(const StateSlot& parameter) {
+  return scalar_slot(str("optimiser.step.", parameter.name), 0.0, "optimiser_state");
+}
+
 StateSlot parameter_state_slot(const StateSlot& parameter, const std::string& what, DType dtype,
                                double initial) {
   const std::string name = str("optimiser.", what, ".", parameter.name);

@@ -16,12 +16,13 @@ class Parameter {
  public:
   Parameter(const ir::Builder& builder, const ir::OptimiserSpec& spec, size_t group,
             const ir::StateSlot& slot, std::map<std::string, ir::Value*>& scalars,
-            ir::Builder& scalar_builder)
+            std::map<std::string, ir::Value*>& counts, ir::Builder& scalar_builder)
       : builder(builder),
         spec(spec),
         slot_(slot),
         group_(group),
         scalars_(scalars),
+        counts_(counts),
         scalar_builder_(scalar_builder) {}
 
   ir::Builder builder;
@@ -64,7 +65,11 @@ class Parameter {
     ir::Value*& known = scalars_[ir::attr_text(value)];
     return known ? known : known = scalar_builder_.scalar(ir::DType::kF64, value);
   }
-  ir::Value* step() { return read_once(step_slot()); }
+  ir::Value* step() {
+    ir::StateSlot slot = flag("separate_steps") ? step_slot(slot_) : step_slot();
+    const std::string name = slot.name.text();
+    return counts_[name] = read_once(std::move(slot));
+  }
   ir::Value* state(const std::string& what, ir::DType dtype, double initial = 0.0) {
     ir::StateSlot slot = parameter_state_slot(slot_, what, dtype, initial);
     return written(builder.variable(std::move(slot)));
@@ -90,6 +95,7 @@ class Parameter {
   const ir::StateSlot& slot_;
   size_t group_;
   std::map<std::string, ir::Value*>& scalars_;
+  std::map<std::string, ir::Value*>& counts_;  // numbers of updates, by slot
   ir::Builder& scalar_builder_;
   std::vector<std::pair<ir::Value*, ir::Value*>> before_;  // memory, and a copy of its old value
 };

@@ -8,6 +8,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 import torch
+from poptorch._impl.optimisers import host_steps
 from poptorch._impl.optimisers.device_state import Record
 from poptorch._logging import logger_of
 from torch.optim.optimizer import ParamsT
@@ -123,14 +124,17 @@ class Optimizer(_Base):
         Raises:
             RuntimeError: The state is from an optimiser that never was on an IPU.
         """
-        wrapper = Record.of(self).wrapper
-        Record.of(self).load(state)
-        _plain("load_state_dict")(self, {k: state[k] for k in ("state", "param_groups")})
-        scaling = (state.get("ipu_param") or {}).get("lossScaling_FLOAT")
-        if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
-            self.loss_scaling = float(scaling)
-        if wrapper is not None:
-            wrapper.setOptimizer(self)
+        Record.check_loadable(state)
+        before = self.state, self.param_groups, self.loss_scaling
+        try:
+            _plain("load_state_dict")(self, {k: state[k] for k in ("state", "param_groups")})
+            scaling = (state.get("ipu_param") or {}).get("lossScaling_FLOAT")
+            if scaling is not None and not self.variable_attrs.isConstant("loss_scaling"):
+                self.loss_scaling = float(scaling)
+            self.set_state_dict(state)
+        except BaseException:
+            self.state, self.param_groups, self.loss_scaling = before
+            raise
 
     def get_state_dict(self) -> dict:
         """Returns state_dict() as the host has it, without fetching it from the device."""
@@ -144,8 +148,15 @@ class Optimizer(_Base):
     def set_state_dict(self, state: dict) -> None:
         """Restores "ipu_state" and "ipu_param" of a state_dict().
 
-        The device gets them immediately, or when a wrapper is compiled.
+        The device gets them immediately, or when a wrapper is compiled. It uses the values of
+        "ipu_param" until the next setOptimizer().
+
+        Raises:
+            RuntimeError: The state is from an optimiser that never was on an IPU.
+            poptorch.Error: The device cannot have one of the values.
         """
+        Record.check_loadable(state)
+        Record.of(self).load_values(state.get("ipu_param"))
         Record.of(self).load(state)
 
     def has_state(self) -> bool:
@@ -169,7 +180,9 @@ class Optimizer(_Base):
         return {
             **super().__getstate__(),
             **{name: self.__dict__[name] for name in own},
-            "_ipu_record": Record(record.state, record.parameters, record.state is not None),
+            "_ipu_record": Record(
+                record.state, record.parameters, record.state is not None, record.values
+            ),
         }
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -269,6 +282,7 @@ class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatible
     """Adam with decoupled weight decay. bias_correction=False uses the moments uncorrected."""
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
+    bias_correction: bool
 
     def __init__(
         self,
@@ -291,6 +305,19 @@ class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatible
         max_grad_norm: float | None = None,
     ) -> None:
         self._set_up(locals())
+
+    def step(self, closure: Any = None) -> Any:
+        """Updates the parameters on the host as the device does.
+
+        Args:
+            closure: As in torch: reevaluates the model and returns the loss.
+
+        Returns:
+            The closure's loss, or None.
+        """
+        if self.bias_correction:
+            return host_steps.torchs_step(torch.optim.AdamW)(self, closure)
+        return host_steps.uncorrected_adamw_step(self, closure)
 
 
 class RMSprop(Optimizer, torch.optim.RMSprop):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -354,7 +381,6 @@ class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompati
         defaults = {"lr": 1e-3, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2}
         torch.optim.Optimizer.__init__(self, params, {**defaults, **arguments})
 
-    @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Updates the parameters on the host, for models that run there.
 
@@ -364,32 +390,4 @@ class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompati
         Returns:
             The closure's loss, or None.
         """
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, group)
-        return loss
-
-    def _update(self, parameter: Any, group: dict[str, Any]) -> None:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = 0
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        first, second = state["exp_avg"], state["exp_avg_sq"]
-        first.mul_(beta1).add_(parameter.grad, alpha=1 - beta1)
-        second.mul_(beta2).addcmul_(parameter.grad, parameter.grad, value=1 - beta2)
-        if self.bias_correction:
-            first = first / (1 - beta1 ** state["step"])
-            second = second / (1 - beta2 ** state["step"])
-        update = first / (second.sqrt() + group["eps"]) + group["weight_decay"] * parameter
-        weight_norm = parameter.norm().clamp(max=group["max_weight_norm"])
-        update_norm = update.norm()
-        trust = torch.where((weight_norm > 0) & (update_norm > 0), weight_norm / update_norm, 1.0)
-        parameter.sub_(group["lr"] * trust * update)
+        return host_steps.lamb_step(self, closure, self.bias_correction)

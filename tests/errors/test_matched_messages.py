@@ -231,6 +231,22 @@ def test_a_scheduler_with_set_optimizer_is_not_warned_about(log):
     assert "warning" not in {record.levelname.lower() for record in log.records}
 
 
+def test_a_step_that_is_not_a_schedulers_is_unexpected(log):
+    model = Model()
+    optimiser = poptorch.optim.SGD(model.parameters(), lr=0.1)
+    torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)
+    wrapped = poptorch.trainingModel(model, None, optimiser)
+    wrapped(X)
+    torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.5)
+    wrapped.setOptimizer(optimiser)
+    assert "optimizer attribute" not in log.text
+    for value in (0, optimiser.zero_grad):
+        optimiser.step = value
+        wrapped.setOptimizer(optimiser)
+    text = "Ignoring unexpected optimizer attribute in SGD2 optimizer: ['step']"
+    assert log.text.count(text) == 1
+
+
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_new_attributes_are_warned_about_once(log, relaxed):
     wrapped, optimiser = compiled(lambda o: o.relaxOptimizerAttributesChecks(relaxed))

@@ -190,3 +190,54 @@ def test_lamb_on_the_host():
         torch.testing.assert_close(moved, 0.1 * before.norm(), rtol=1e-4, atol=1e-6)
         losses.append(loss.item())
     assert losses[-1] < losses[0]
+
+
+class NoBias(poptorch.optim.AdamW):
+    def __init__(self, *arguments, bias_correction=False, **others):
+        super().__init__(*arguments, bias_correction=bias_correction, **others)
+
+
+class NoBiasLamb(poptorch.optim.LAMB):
+    def __init__(self, *arguments, **others):
+        super().__init__(*arguments, bias_correction=False, **others)
+
+
+@pytest.mark.parametrize("more", [{}, {"maximize": True}, {"betas": (0.5, 0.75), "eps": 0.01}])
+@pytest.mark.parametrize("bias_correction", [None, False, True])
+@pytest.mark.parametrize("kind", [poptorch.optim.AdamW, poptorch.optim.LAMB, NoBias, NoBiasLamb])
+def test_steps_on_the_host_are_those_of_the_device(kind, bias_correction, more):
+    if issubclass(kind, poptorch.optim.LAMB):
+        more = {n: v for n, v in more.items() if n != "maximize"}
+    if bias_correction is not None and kind is not NoBiasLamb:
+        more = {**more, "bias_correction": bias_correction}
+    x, target = torch.randn(4, 5), torch.randn(4, 3)
+    models = [Model(), Model()]
+    models[1].load_state_dict(models[0].state_dict())
+    ours, theirs = (kind(m.parameters(), lr=0.01, weight_decay=0.1, **more) for m in models)
+    wrapped = poptorch.trainingModel(models[0], None, ours)
+    calls = []
+    theirs.register_step_post_hook(lambda *_: calls.append(True))
+
+    def closure():
+        theirs.zero_grad()
+        loss = models[1](x, target)
+        loss.backward()
+        return loss
+
+    for _ in range(4):
+        loss = wrapped(x, target)
+        torch.testing.assert_close(theirs.step(closure).detach(), loss, rtol=1e-4, atol=1e-5)
+    for name, value in models[1].state_dict().items():
+        torch.testing.assert_close(models[0].state_dict()[name], value, rtol=1e-4, atol=1e-5)
+    assert len(calls) == 4
+
+
+def test_hooks_of_a_host_step_run_once():
+    weight = torch.nn.Parameter(torch.ones(2))
+    torch.optim.AdamW([weight])  # adds hooks to torch's class
+    optimiser = poptorch.optim.AdamW([weight])
+    calls = []
+    optimiser.register_step_post_hook(lambda *_: calls.append(True))
+    weight.grad = torch.ones(2)
+    optimiser.step()
+    assert len(calls) == 1

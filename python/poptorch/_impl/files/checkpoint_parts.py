@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from poptorch._impl.data import host_rng
 from poptorch._impl.files.checkpoint_file import plain
-from poptorch._impl.optimisers.device_state import SCALE_FACTOR, Record
+from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.optimisers.state_names import SCALE_FACTOR
 from poptorch._impl.wrapper import model_classes
 from poptorch._impl.wrapper.executor import PoplarExecutor
 from poptorch.data_loader import DataLoader

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from poptorch import optim
 from poptorch._impl.optimisers import foreign_parameters
+from poptorch._impl.optimisers.group_values import values_of
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
@@ -25,12 +26,6 @@ _TORCH_DEFAULTS: dict[str, dict[str, Any]] = {
     "adamw": {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 1e-2},
     "rmsprop": {"alpha": 0.99, "eps": 1e-8, "weight_decay": 0, "momentum": 0},
 }
-# Entries of param_groups that determine the update. Others, such as those that schedulers add, do
-# not change results.
-_NUMBERS = (
-    *("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize", "amsgrad", "centered"),
-    *("eps", "alpha", "velocity_scaling", "max_weight_norm"),
-)
 # Suffixes of PopART's names for kinds of optimisers: (value of a group, its number, suffix).
 _SUFFIXES = (("bias_correction", 0.0, "_NO_BIAS"), ("centered", 1.0, "_CENTERED"))
 # Attributes that are always compiled in.
@@ -71,27 +66,6 @@ def shown_kind(spec: dict) -> str:
         if values.get(name) == value:
             return kind.upper() + suffix
     return kind.upper()
-
-
-def _number(name: str, value, group: int) -> float:
-    if isinstance(value, torch.Tensor):
-        value = value.item()
-    if not isinstance(value, (bool, int, float)):
-        raise Error(
-            f"[optimiser] group {group}: {name} is {value!r}, but the device needs a number."
-        )
-    return float(value)
-
-
-def values_of(group: dict, index: int) -> dict[str, float]:
-    """Returns the numbers of a parameter group, with betas as beta1 and beta2."""
-    values = {}
-    for name, value in group.items():
-        if name == "betas":
-            values["beta1"], values["beta2"] = (_number(name, beta, index) for beta in value)
-        elif name in _NUMBERS and value is not None:
-            values[name] = _number(name, value, index)
-    return values
 
 
 def _variable_names(optimiser, kind: str, group: dict) -> set[str]:

@@ -3,59 +3,58 @@
 Every optimiser that a wrapper uses has a `Record`, so that its state outlives the wrapper.
 """
 
-import fnmatch
-import re
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
 
 import torch
 from poptorch._impl.devices import faults, ipu_pool
 from poptorch._impl.inspection import progress
+from poptorch._impl.optimisers.group_values import values_of
+from poptorch._impl.optimisers.loaded_values import LoadedValues
+from poptorch._impl.optimisers.names import Names, named_parameters, parts, renamed
+from poptorch._impl.optimisers.state_names import (
+    ONE_STEP,
+    STEP,
+    parameters_of,
+    slots_of,
+    steps_among,
+)
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 from poptorch._logging import logger_of
+from poptorch_core import Error
 
 logger = logger_of(__name__)
-
-STEP, SCALE_FACTOR = "Step___", "lossScaleUpdateFactor"
-_ONE_STEP = "Step"  # the common count of all parameters in older state dictionaries
-# Kind of optimiser → prefixes in a state_dict of the state `optimiser.<what>.<parameter>`.
-_MOMENTS = {"exp_avg": "Accl1___", "exp_avg_sq": "Accl2___"}
-PREFIXES = {
-    "sgd": {"momentum_buffer": "Accl___"},
-    "adam": _MOMENTS,
-    "adamw": _MOMENTS,
-    "lamb": _MOMENTS,
-    "rmsprop": {"square_avg": "Accl1___", "momentum_buffer": "Accl2___", "grad_avg": "Accl3___"},
-}
-# Names of hyper-parameters in `ipu_param`.
-_PARAMETER_NAMES = {
-    "lr": "learningRate",
-    "weight_decay": "weightDecay",
-    "velocity_scaling": "velocityScaling",
-    "max_weight_norm": "maxWeightNorm",
-}
-_SGD_RATES = ("scaledLearningRate0", "weightDecayScaleFactor0")
-# Flags, which `ipu_param` leaves out.
-_STRUCTURE = (
-    *("nesterov", "maximize", "amsgrad", "centered", "bias_correction", "use_tf_variant"),
-)
 
 
 class Record:
     """The device's part of one optimiser.
 
-    state, parameters: the last known `ipu_state` and `ipu_param`, or None.
+    Several wrappers may use the optimiser, also of models that have only some parameters in common.
+    The device of one of them has the newest state; another takes it over before its next step.
+
+    state, parameters: the last known `ipu_state` and `ipu_param` of all wrappers, or None.
     loaded: `state` comes from the host and is not on the device yet.
+    values: the values of a loaded `ipu_param`, until the next setOptimizer(); or None.
+    is_loading: load_state_dict() is calling setOptimizer().
+    sent: the description with the values that a device was given last, or None.
+    newest: the wrapper, while its device may have made updates that the host does not know.
     steps_before: updates before those on the device, for optimisers that the device does not count.
     """
 
-    def __init__(self, state=None, parameters=None, loaded: bool = False) -> None:
+    def __init__(
+        self, state=None, parameters=None, loaded: bool = False, values: LoadedValues | None = None
+    ) -> None:
         self.state = state
         self.parameters = parameters
         self.loaded = loaded
+        self.values = values
+        self.is_loading = False
+        self.sent: dict | None = None
+        self.newest: Wrapper | None = None
         self.steps_before = 0
+        self.names = Names()
         self.known_at: int | None = None  # DeviceState.begun when `state` equalled the device's
+        self._optimizer: weakref.ref | None = None
         self._as_loaded = False  # `state` and `parameters` are exactly those of load()
         self._steps_seen = 0  # the device's updates that `state` includes
         self._wrapper: weakref.ref | None = None
@@ -63,7 +62,32 @@ class Record:
     @classmethod
     def of(cls, optimizer) -> "Record":
         """Returns the optimiser's record; creates it at the first call."""
-        return optimizer.__dict__.setdefault("_ipu_record", cls())
+        record = optimizer.__dict__.get("_ipu_record")
+        if record is None:
+            record = optimizer.__dict__.setdefault("_ipu_record", cls())
+        if record._optimizer is None:
+            record._optimizer = weakref.ref(optimizer)
+        return record
+
+    def __getstate__(self) -> tuple:
+        values = self.values and self.values._replace(former=None)
+        return self.state, self.parameters, self.loaded, values
+
+    def __setstate__(self, state: tuple) -> None:
+        Record.__init__(self, *state)
+
+    def _owner(self) -> torch.optim.Optimizer:
+        optimizer = None if self._optimizer is None else self._optimizer()
+        assert optimizer is not None
+        return optimizer
+
+    def join(self, wrapper: Wrapper) -> None:
+        """Records that a wrapper uses the optimiser."""
+        names = self.names.join(wrapper)
+        if names and self.state is not None:
+            self.state = {renamed(key, names): value for key, value in self.state.items()}
+        if names and self.parameters is not None:
+            self.parameters = {renamed(key, names): v for key, v in self.parameters.items()}
 
     @property
     def wrapper(self) -> Wrapper | None:
@@ -84,20 +108,33 @@ class Record:
         return self.state is None or device_steps(compiled) != self._steps_seen
 
     def bind(self, wrapper: Wrapper) -> None:
-        """Binds the optimiser to the device of `wrapper`; uploads loaded state."""
+        """Binds the optimiser to the device of `wrapper`; uploads loaded state.
+
+        Raises poptorch.Error if the state does not fit the compiled model.
+        """
+        self.join(wrapper)
+        compiled = existing_on(wrapper)
         self._wrapper = weakref.ref(wrapper)
         self.known_at = None
+        self.steps_before -= device_steps(compiled)
         if self.loaded:
             self.upload()
-        elif not faults.is_lost(compiled := wrapper_state(wrapper).compiled):
+        elif not faults.is_lost(compiled):
             self._see(compiled)
+        self.sent = compiled.spec
+        compiled.device.has_optimiser = True
 
     def unbind(self, wrapper: Wrapper) -> None:
         """Saves the state before the device is released or used by another optimiser."""
         if self.wrapper is wrapper:
+            compiled = existing_on(wrapper)
+            if self._as_loaded:  # `state` lacks what the loaded dict did not have
+                self.known_at = None
             self.refresh()
+            self.steps_before += device_steps(compiled)
             self.loaded, self._as_loaded = self.state is not None, False
-            self._wrapper = None
+            self._wrapper = self.newest = None
+            compiled.device.has_optimiser = False
 
     def refresh(self) -> None:
         """Fetches the state if a device has a newer one. Offline there is no device."""
@@ -109,11 +146,12 @@ class Record:
         if faults.is_lost(compiled):
             self.loaded = self.state is not None
             self.steps_before -= device_steps(compiled) - self._steps_seen
+            self.newest = None
             return
         if self.known_at == compiled.device.begun:
             logger.debug("Using cached optimiser state dict")
             if not self._as_loaded:
-                self.parameters = _parameters(compiled.spec)
+                self.parameters = self._parameters(compiled)
             return
         logger.info("Writing optimiser state tensors from IPU to host.")
         self._fetch(compiled)
@@ -122,10 +160,39 @@ class Record:
         if not ipu_pool.is_online(compiled.options):
             return
         with _bar("Optimiser state to the host", compiled):
-            self.state = self._read(compiled)
-        self.parameters = _parameters(compiled.spec)
+            found = self._read(compiled)
+        self.state = {**self._of_others(self.state), **found}
+        self.parameters = self._parameters(compiled)
         self._steps_seen = device_steps(compiled)
         self.known_at, self._as_loaded = compiled.device.begun, False
+        self.newest = None
+
+    def _parameters(self, compiled) -> dict[str, torch.Tensor]:
+        assert self.wrapper is not None
+        names = self.names.of(self.wrapper)
+        found = {renamed(key, names): value for key, value in parameters_of(compiled.spec).items()}
+        if self.values is not None:
+            found = self.values.shown(found)
+        return {**self._of_others(self.parameters), **found}
+
+    def _of_others(self, held: dict | None) -> dict:
+        """Returns the entries that belong to parameters which the wrapper's model does not have."""
+        if not held or self.wrapper is None or not (elsewhere := self._elsewhere()):
+            return {}
+        return {key: value for key, value in held.items() if elsewhere(parts(key)[1])}
+
+    def _elsewhere(self) -> Callable[[str], bool] | None:
+        """Returns whether a name belongs to a parameter that the wrapper's model does not have.
+
+        None: the model has all parameters of the optimiser.
+        """
+        wrapper, optimizer = self.wrapper, self._owner()
+        assert wrapper is not None
+        own = {id(tensor) for _, tensor in named_parameters(wrapper)}
+        if all(id(t) in own for group in optimizer.param_groups for t in group["params"]):
+            return None
+        names = set(self.names.of(wrapper).values())
+        return lambda name: bool(name) and name not in names
 
     def _see(self, compiled) -> None:
         """Fetches the state, or leaves that to refresh() if other processes have parts of it."""
@@ -151,13 +218,48 @@ class Record:
             group = groups.get(name.removeprefix(STEP)) if name.startswith(STEP) else None
             if group is not None and group.values(replicas) > 1:
                 found[name] = values[slot].repeat(group.values(replicas))
-        return found
+        names = self.names.of(self.wrapper)
+        return {renamed(key, names): value for key, value in found.items()}
+
+    def load_values(self, parameters: dict | None) -> None:
+        """Makes the device use the values of `ipu_param`, at once or after a compilation.
+
+        Raises poptorch.Error if it cannot have one of the values; nothing is changed then.
+        """
+        wrapper, before = self.wrapper, self.values
+        optimizer = self._owner()
+        if parameters is not None:
+            self.values = LoadedValues(
+                dict(parameters),
+                None if wrapper is None else self.sent,
+                [values_of(group, index) for index, group in enumerate(optimizer.param_groups)],
+                getattr(optimizer, "loss_scaling", 1.0),
+            )
+        if wrapper is None:
+            return
+        self.is_loading = True
+        try:
+            wrapper.setOptimizer(optimizer)
+        except BaseException:
+            self.values = before
+            raise
+        finally:
+            self.is_loading = False
 
     def load(self, state: dict) -> None:
-        """Loads `ipu_state` and `ipu_param` of a state_dict, also onto the device if there is one.
+        """Loads `ipu_state` and `ipu_param` of a state_dict; the state also onto a bound device.
 
         Raises RuntimeError for dicts that are not the state of an IPU optimiser.
         """
+        self.check_loadable(state)
+        self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
+        self.loaded = self._as_loaded = self.state is not None
+        if self.loaded and self.compiled is not None:
+            self.upload()
+
+    @staticmethod
+    def check_loadable(state: dict) -> None:
+        """Raises RuntimeError for dicts that are not the state of an IPU optimiser."""
         if not state:
             raise RuntimeError("Cannot load optimizer state dictionary because it is empty.")
         if "ipu_state" not in state:
@@ -165,10 +267,6 @@ class Record:
                 "Only IPU optimizer states can be loaded onto the IPU. Use the state_dict of an "
                 "optimizer of poptorch.optim."
             )
-        self.state, self.parameters = state["ipu_state"], state.get("ipu_param")
-        self.loaded = self._as_loaded = self.state is not None
-        if self.loaded and self.compiled is not None:
-            self.upload()
 
     def upload_loaded(self) -> None:
         """Uploads loaded state, if there is any and the optimiser is bound to a device."""
@@ -190,12 +288,19 @@ class Record:
         compiled = self.compiled
         if faults.is_lost(compiled):
             return
-        executable, slots = compiled.executable, slots_of(compiled)
-        given = {**dict.fromkeys(_steps(slots), self.state.get(_ONE_STEP)), **self.state}
+        assert self.wrapper is not None
+        names = self.names.of(self.wrapper)
+        executable = compiled.executable
+        slots = {renamed(key, names): slot for key, slot in slots_of(compiled).items()}
+        given = {**dict.fromkeys(steps_among(slots), self.state.get(ONE_STEP)), **self.state}
         given = {name: value for name, value in given.items() if value is not None}
-        given.pop(_ONE_STEP, None)
-        if self._as_loaded:
-            self._warn_of_missing(given, slots, _parameters(compiled.spec))
+        given.pop(ONE_STEP, None)
+        if not self._as_loaded:
+            given |= step_counts(given, slots, compiled)
+        else:
+            others = self._of_others(given)
+            own = {name: value for name, value in given.items() if name not in others}
+            self._warn_of_missing(own, slots, self._parameters(compiled))
         logger.info("Writing optimiser state tensors from host to IPU memory.")
         with _bar("Optimiser state to the device", compiled):
             for name, slot in slots.items():
@@ -218,83 +323,56 @@ class Record:
         for name in sorted(slots.keys() - given.keys()):
             logger.warning(f"{start} state {name}: the device keeps what it has")
         if self.parameters is not None:
-            for name in sorted(parameters.keys() - self.parameters.keys()):
+            others = self._of_others(parameters)
+            for name in sorted(parameters.keys() - self.parameters.keys() - others.keys()):
                 logger.warning(f"{start} parameter {name}: the optimiser keeps what it has")
+
+
+def existing_on(wrapper: Wrapper):
+    """Returns the compiled model of a wrapper that has one."""
+    compiled = wrapper_state(wrapper).compiled
+    assert compiled is not None
+    return compiled
+
+
+def step_counts(given: Mapping, slots: Mapping[str, str], compiled) -> dict[str, torch.Tensor]:
+    """Returns the number of updates of every parameter in `slots`, for its slot.
+
+    given: state by name; a parameter without a number has had no update.
+    Raises poptorch.Error if parameters that share a slot have different numbers, and these matter.
+    """
+    by_slot: dict[str, dict[str, int]] = {}
+    for name in steps_among(slots):
+        count = int(given[name].flatten()[0]) if name in given else 0
+        by_slot.setdefault(slots[name], {})[name] = count
+    found: dict[str, torch.Tensor] = {}
+    for counts in by_slot.values():
+        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
+        if counts[most] != counts[least] and _counts_matter(compiled.spec):
+            raise Error(
+                f"[optimiser] {compiled.name} was compiled with one number of updates for all "
+                f"parameters, but {most.removeprefix(STEP)} has had {counts[most]} updates and "
+                f"{least.removeprefix(STEP)} {counts[least]}, because other wrappers with this "
+                "optimizer update other parameters. Call destroy() on the wrapper: its next call "
+                "compiles it with a number for each parameter."
+            )
+        found |= dict.fromkeys(counts, torch.tensor(counts[most], dtype=torch.float64))
+    return found
+
+
+def _counts_matter(spec: dict) -> bool:
+    """Returns whether an update depends on the number of earlier ones."""
+    if spec["kind"] == "sgd":  # torch does not dampen the first velocity
+        return any(
+            "dampening" in group["variable"] or group["values"].get("dampening")
+            for group in spec["groups"]
+        )
+    return any(group["values"].get("bias_correction", 1.0) for group in spec["groups"])
 
 
 def device_steps(compiled) -> int:
     """Returns the number of updates since the compilation."""
     return compiled.device.runs * compiled.options.device_iterations
-
-
-def slots_of(compiled) -> dict[str, str]:
-    """Returns the device's states by their names in a state_dict."""
-    return _slots(compiled.executable, compiled.spec["kind"])
-
-
-def _slots(executable, kind: str) -> dict[str, str]:
-    """Returns the device's states by their names in a state_dict and as anchors.
-
-    The common count of updates has a name for each parameter.
-    """
-    held = [
-        slot.split(".", 2)[1:]
-        for slot, what, _, _ in executable.states()
-        if what == "optimiser_state"
-    ]
-    parameters = dict.fromkeys(rest[0] for _, *rest in held if rest)
-    found: dict[str, str] = {}
-    for what, *parameter in held:
-        if what == "step":
-            found |= {STEP + name: "optimiser.step" for name in parameters}
-        elif what == "loss_scale_factor":
-            found[SCALE_FACTOR] = f"optimiser.{what}"
-        else:
-            found[PREFIXES[kind][what] + parameter[0]] = f"optimiser.{what}.{parameter[0]}"
-    return found
-
-
-def _steps(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(STEP)]
-
-
-def steps_in(state: Mapping[str, torch.Tensor], otherwise: int) -> int:
-    """Returns the number of updates in a state_dict, or `otherwise` if it has no count."""
-    name = next(iter(_steps(state)), _ONE_STEP)
-    return int(state[name].flatten()[0]) if name in state else otherwise
-
-
-def with_steps(state: dict[str, torch.Tensor], compiled, steps: torch.Tensor) -> None:
-    """Adds a count of updates to a state_dict, if the device has one."""
-    state |= dict.fromkeys(_steps(slots_of(compiled)), steps)
-
-
-def _parameters(spec: dict) -> dict[str, torch.Tensor]:
-    found = {"lossScaling_FLOAT": torch.tensor(spec["loss_scaling"])}
-    scale = found["lossScaling_FLOAT"]
-    for group in spec["groups"]:
-        if spec["kind"] == "sgd":
-            for name in (f"{w}___specific___{p}" for w in _SGD_RATES for p in group["parameters"]):
-                found[name] = cast(torch.Tensor, rate(name, spec, scale))
-            continue
-        for name, value in group["values"].items():
-            if name in _STRUCTURE:
-                continue
-            shown = _PARAMETER_NAMES.get(name, name)
-            for parameter in group["parameters"]:
-                found[f"{shown}___specific___{parameter}"] = torch.tensor(value)
-    return found
-
-
-def states_by_name(executable, kind: str | None) -> dict[str, str]:
-    """Returns the device's states by all names that refer to them."""
-    found = {}
-    for slot, what, _, _ in executable.states():
-        if what in ("parameter", "buffer"):
-            found[slot] = slot
-        if what == "parameter" and kind is not None:
-            found[f"UpdatedVar___{slot}"] = slot
-    return found if kind is None else found | _slots(executable, kind)
 
 
 def _bar(title: str, compiled):
@@ -304,42 +382,3 @@ def _bar(title: str, compiled):
         return compiled.state_bytes({"optimiser_state"})
 
     return progress.of_bytes(title, size, compiled.options)
-
-
-def matching(pattern: str, names) -> list[str]:
-    """Returns the names that a pattern with * and ? matches."""
-    return [name for name in names if fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))]
-
-
-RATES = tuple(f"{name}___default___FLOAT" for name in _SGD_RATES)
-_RATE = re.compile(
-    r"(?P<what>scaledLearningRate|weightDecayScaleFactor)(?P<variant>[012]?)"
-    r"(___specific___(?P<parameter>.+)|___default___.*)?"
-)
-
-
-def rate(name: str, spec: dict, loss_scale: torch.Tensor) -> torch.Tensor | None:
-    """Returns the 0-d float32 value of an anchor of PopART's SGD, or None for other names.
-
-    scaledLearningRate0 = lr * (1 - dampening) / loss scaling. The variants with momentum are
-    scaledLearningRate1 (combined accumulator) = lr / velocity scaling and scaledLearningRate2
-    (separate one) = lr. weightDecayScaleFactor0 = 1 - lr * (1 - dampening) * weight decay.
-    PopART's SGDs scale gradients, velocities and weights by these factors. With
-    `___specific___<parameter>` they belong to that parameter's group, else to the first group.
-    """
-    asked = _RATE.fullmatch(name)
-    if asked is None or spec["kind"] != "sgd":
-        return None
-    parameter = asked["parameter"]
-    held = [g for g in spec["groups"] if parameter is None or parameter in g["parameters"]]
-    if not held:
-        return None
-    values, variant = held[0]["values"], asked["variant"] or "0"
-    undamped = values["lr"] * (1 - values.get("dampening", 0.0))
-    if asked["what"] == "weightDecayScaleFactor":
-        factor = 1 - undamped * values.get("weight_decay", 0.0)
-        return torch.tensor(factor) if variant == "0" else None
-    if variant == "0":
-        return torch.tensor(undamped) / loss_scale
-    scaling = values.get("velocity_scaling", 1.0) if variant == "1" else 1.0
-    return torch.tensor(values["lr"] / scaling)

@@ -2,6 +2,7 @@
 
 import torch
 from poptorch._impl.optimisers import description
+from poptorch._impl.optimisers.group_values import values_of
 from poptorch._logging import logger_of
 
 logger = logger_of(__name__)
@@ -32,7 +33,7 @@ def tell(optimizer: torch.optim.Optimizer, spec: dict) -> None:
     """Logs the optimiser's values on the device. spec: the result of describe()."""
     kind = description.shown_kind(spec).split("_")[0]
     tail = _tail(kind, spec)
-    defaults = {**spec["groups"][0]["values"], **description.values_of(optimizer.defaults, 0)}
+    defaults = {**spec["groups"][0]["values"], **values_of(optimizer.defaults, 0)}
     shown = _shown(kind, defaults, spec["groups"][0], spec)
     named = {_default_name(name): text for name, text in shown.items()}
     scaling = _number(spec["loss_scaling"], spec["loss_scaling_variable"])

@@ -12,13 +12,9 @@ from functools import partial
 from typing import Any
 
 import torch
-from poptorch._impl.optimisers.device_state import (
-    PREFIXES,
-    Record,
-    device_steps,
-    steps_in,
-    with_steps,
-)
+from poptorch._impl.optimisers.device_state import Record, device_steps
+from poptorch._impl.optimisers.names import named_parameters
+from poptorch._impl.optimisers.state_names import ONE_STEP, PREFIXES, STEP, slots_of, steps_in
 from poptorch._impl.wrapper.compiled_model import Compiled, existing
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 
@@ -51,11 +47,53 @@ def bind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
 
 
 def unbind(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> None:
-    """Copies the state to the host before the device is released or used by another optimiser."""
+    """Copies the state to the host before the device is released or used by another optimiser.
+
+    Does nothing if the device of `wrapper` does not have the newest state.
+    """
     record = Record.of(optimizer)
-    record.unbind(wrapper)
+    if record.wrapper is not wrapper:
+        return
+    record.refresh()
     if _is_torchs(optimizer):
         _bring_to_host(optimizer, record, wrapper)
+    record.unbind(wrapper)
+
+
+def unbind_from_others(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> Wrapper | None:
+    """Copies the state to the host if another wrapper's device has the newest; returns that one."""
+    other = Record.of(optimizer).wrapper
+    if other is None or other is wrapper:
+        return None
+    unbind(optimizer, other)
+    return other
+
+
+def counts(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> set[int]:
+    """Returns the numbers of updates of the parameters that the wrapper updates.
+
+    The host must have the newest state.
+    """
+    record = Record.of(optimizer)
+    state, names = record.state or {}, record.names.of(wrapper)
+    common = {key: state[key] for key in state if key == ONE_STEP}
+    found = set()
+    for name, parameter in _parameters(optimizer, wrapper):
+        with torch._C.DisableTorchFunctionSubclass():
+            if not parameter.requires_grad:
+                continue
+        if _is_torchs(optimizer):
+            found.add(_steps_of(optimizer.state.get(parameter, {})))
+        else:
+            key = STEP + names[name]
+            found.add(steps_in({key: state[key]} if key in state else {}, steps_in(common, 0)))
+    return found
+
+
+def _steps_of(entry: dict) -> int:
+    """Returns the number of updates in torch's entry; for SGD 1 if there was an update."""
+    has_moment = any(entry.get(name) is not None for name in _MOMENTS)
+    return int(torch.as_tensor(entry.get("step", 1))) if has_moment else 0
 
 
 def _is_torchs(optimizer: torch.optim.Optimizer) -> bool:
@@ -117,6 +155,7 @@ def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
         record.refresh()
         _take_from_host(optimizer, record, wrapper)
         if record.loaded:
+            record.steps_before -= device_steps(record.compiled)
             record.upload()
         wrapper.setOptimizer(optimizer)
 
@@ -138,8 +177,7 @@ def _parameters(
 ) -> list[tuple[str, torch.Tensor]]:
     """Returns name and tensor of the model's parameters that the optimiser updates."""
     held = {id(tensor) for tensor in _weights(optimizer)}
-    model = wrapper_state(wrapper).wrapped.trained_model
-    return [item for item in model.named_parameters() if id(item[1]) in held]
+    return [item for item in named_parameters(wrapper) if id(item[1]) in held]
 
 
 def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper) -> None:
@@ -147,16 +185,17 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wr
     if compiled is None:  # another thread's destroy() has copied it
         return
     state, kind = record.state or {}, compiled.trained_spec["kind"]
-    steps = steps_in(state, record.steps_before + device_steps(compiled))
-    if steps == 0:  # torch creates state in the first step
-        return
+    common = steps_in(state, record.steps_before + device_steps(compiled))
+    names = record.names.of(wrapper)
     for name, parameter in _parameters(optimizer, wrapper):
+        name = names[name]
+        steps = int(state.get(STEP + name, torch.tensor(common)).flatten()[0])
         entry = {
             what: state[prefix + name]
             for what, prefix in PREFIXES[kind].items()
             if prefix + name in state
         }
-        if entry:
+        if entry and steps > 0:  # torch creates state in the first step
             if kind != "sgd":
                 entry["step"] = torch.tensor(float(steps))
             optimizer.state[parameter] = entry
@@ -166,18 +205,20 @@ def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: W
     _restore_unrounded(optimizer)
     compiled = existing(wrapper_state(wrapper).compiled)
     kind, held = compiled.trained_spec["kind"], record.state or {}
-    found, steps = {}, torch.tensor(0.0)
+    found, steps, names = {}, {}, record.names.of(wrapper)
     for name, parameter in _parameters(optimizer, wrapper):
-        entry = optimizer.state.get(parameter, {})
+        entry, known = optimizer.state.get(parameter, {}), names[name]
+        steps[name] = _steps_of(entry)
         for what, prefix in PREFIXES[kind].items():
             if entry.get(what) is not None:
-                found[prefix + name] = entry[what].detach().clone()
-                # A common count; for SGD it only matters whether there was a step.
-                steps = torch.as_tensor(entry.get("step", 1))
-            elif prefix + name in held:  # the loaded state has no moment yet: start from zeros
-                found[prefix + name] = torch.zeros_like(held[prefix + name])
+                found[prefix + known] = entry[what].detach().clone()
+            elif prefix + known in held:  # the loaded state has no moment yet: start from zeros
+                found[prefix + known] = torch.zeros_like(held[prefix + known])
     if found:
-        with_steps(found, compiled, steps)
-        record.steps_before = int(steps) - device_steps(compiled)
+        for key in slots_of(compiled):
+            name = key.removeprefix(STEP)
+            if key.startswith(STEP):
+                found[STEP + names[name]] = torch.tensor(float(steps.get(name, 0)))
+        record.steps_before = max(steps.values())
         record.state = {**held, **found}
         record.loaded = True

@@ -3,6 +3,7 @@
 import torch
 from poptorch._impl.optimisers import description, foreign_parameters, popart_log, torch_state
 from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.optimisers.names import named_parameters
 from poptorch._impl.options.definitions import set_running_mean
 from poptorch._impl.options.stored_values import state_of
 from poptorch._impl.wrapper.compiled_model import Compiled
@@ -18,6 +19,9 @@ def described(optimizer: torch.optim.Optimizer, model: torch.nn.Module, options:
     spec["automatic_loss_scaling"] = training.auto_loss_scaling
     is_mean = training.accumulation_and_replication_reduction_type == ReductionType.Mean
     asked = training.meanAccumulationAndReplicationReductionStrategy
+    record = Record.of(optimizer)
+    if record.values is not None:
+        spec = record.values.applied(spec, record.names.in_groups(optimizer))
     spec["running_mean"] = is_mean and (
         asked == MeanReductionStrategy.Running or description.needs_running_mean(optimizer)
     )
@@ -51,7 +55,28 @@ def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimi
     assert former is not None
     assert watch is not None
     model = state.wrapped.trained_model
-    spec, former_spec = described(optimizer, model, compiled.options), watch.spec
+    record = Record.of(optimizer)
+    values = record.values
+    if not record.is_loading:
+        record.values = None
+    try:
+        spec, former_spec = described(optimizer, model, compiled.options), watch.spec
+        _exchange(wrapper, compiled, former, former_spec, optimizer, spec)
+    except BaseException:
+        record.values = values
+        raise
+
+
+def _exchange(
+    wrapper: Wrapper,
+    compiled: Compiled,
+    former: torch.optim.Optimizer,
+    former_spec: dict,
+    optimizer: torch.optim.Optimizer,
+    spec: dict,
+) -> None:
+    watch = compiled.optimiser
+    assert watch is not None
     write_changes(compiled, former_spec, spec)
     foreign_parameters.warn(optimizer, model)
     popart_log.tell(optimizer, spec)
@@ -59,18 +84,88 @@ def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimi
         Record.of(former).known_at = None
     mark_as_stepped(optimizer)
     watch.look_for_new_names(optimizer)
-    if optimizer is former:
+    if optimizer is former and compiled.device.has_optimiser:
         watch.take(optimizer, spec)
+        Record.of(optimizer).sent = spec
         return
+    _replace(wrapper, compiled, former, former_spec, optimizer, spec)
+
+
+def take_over(wrapper: Wrapper, compiled: Compiled) -> None:
+    """Takes the optimiser's newest state, and the values that another wrapper was given last.
+
+    Raises poptorch.Error if they do not fit the compiled model.
+    """
+    state, watch = wrapper_state(wrapper), compiled.optimiser
+    optimizer = state.optimizer
+    assert optimizer is not None
+    assert watch is not None
+    sent, former_spec = Record.of(optimizer).sent, watch.spec
+    spec = former_spec if sent is None else _with_values(former_spec, sent)
+    write_changes(compiled, former_spec, spec)
+    _replace(wrapper, compiled, optimizer, former_spec, optimizer, spec)
+
+
+def _replace(
+    wrapper: Wrapper,
+    compiled: Compiled,
+    former: torch.optim.Optimizer,
+    former_spec: dict,
+    optimizer: torch.optim.Optimizer,
+    spec: dict,
+) -> None:
+    """Binds the device, which has the values of `spec`, to `optimizer`; an error restores all."""
+    watch = compiled.optimiser
+    assert watch is not None
+    had_optimiser = compiled.device.has_optimiser
     torch_state.unbind(former, wrapper)
+    other = torch_state.unbind_from_others(optimizer, wrapper)
     try:
         watch.take(optimizer, spec)
         torch_state.bind(optimizer, wrapper)
     except BaseException:
         write_changes(compiled, spec, former_spec)
         watch.take(former, former_spec)
-        torch_state.bind(former, wrapper)
+        if had_optimiser:
+            torch_state.bind(former, wrapper)
+        if other is not None:
+            torch_state.bind(optimizer, other)
         raise
+
+
+def _with_values(spec: dict, sent: dict) -> dict:
+    """Returns a description with the values of another wrapper's; parameters stay the same."""
+    own: list[list[str]] = [group["parameters"] for group in spec["groups"]]
+    own += [[]] * (len(sent["groups"]) - len(own))
+    groups = [
+        {**group, "parameters": parameters}
+        for group, parameters in zip(sent["groups"], own, strict=False)
+    ]
+    kept = {name: spec[name] for name in ("running_mean", "automatic_loss_scaling")}
+    return {**sent, **kept, "groups": groups}
+
+
+def needs_separate_steps(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> bool:
+    """Returns whether parameters of the wrapper may have different numbers of updates.
+
+    The host must have the newest state.
+    """
+    if len(torch_state.counts(optimizer, wrapper)) > 1:
+        return True
+    record = Record.of(optimizer)
+    updated = _updated(optimizer, wrapper)
+    return any(_updated(optimizer, other) != updated for other in record.names.wrappers())
+
+
+def _updated(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> set[int]:
+    """Returns the ids of the parameters that the wrapper updates."""
+    held = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+    with torch._C.DisableTorchFunctionSubclass():
+        return {
+            id(tensor)
+            for _, tensor in named_parameters(wrapper)
+            if tensor.requires_grad and id(tensor) in held
+        }
 
 
 def write_changes(compiled: Compiled, before: dict, after: dict) -> None:

@@ -3,7 +3,7 @@
 import difflib
 
 import torch
-from poptorch._impl.optimisers import device_state
+from poptorch._impl.optimisers import state_names
 from poptorch._impl.options import core_table
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch.enums import OutputMode
@@ -54,14 +54,14 @@ def names(compiled: Compiled) -> list[str]:
 
 def _slots(compiled: Compiled) -> dict[str, str]:
     kind = compiled.spec["kind"] if compiled.spec else None
-    return device_state.states_by_name(compiled.executable, kind)
+    return state_names.states_by_name(compiled.executable, kind)
 
 
 def _state_names(compiled: Compiled) -> list[str]:
     found = list(_slots(compiled))
     if compiled.spec is None:
         return found
-    rates = device_state.RATES if compiled.spec["kind"] == "sgd" else ()
+    rates = state_names.RATES if compiled.spec["kind"] == "sgd" else ()
     return [*found, LOSS_SCALE, *rates]
 
 
@@ -69,11 +69,11 @@ def _states_asked(compiled: Compiled, pattern: str) -> list[str]:
     """Returns the names of the states and optimiser values that match an anchor's name."""
     if compiled.spec is not None and _rate(compiled, pattern) is not None:
         return [pattern]
-    return device_state.matching(pattern, _state_names(compiled))
+    return state_names.matching(pattern, _state_names(compiled))
 
 
 def _rate(compiled: Compiled, name: str) -> torch.Tensor | None:
-    return device_state.rate(name, compiled.trained_spec, loss_scale(compiled))
+    return state_names.rate(name, compiled.trained_spec, loss_scale(compiled))
 
 
 def loss_scale(compiled: Compiled) -> torch.Tensor:

@@ -76,10 +76,12 @@ def compiled_for(
     arguments: Arguments,
     *,
     positional: bool,
+    separate_steps: bool = False,
 ) -> Compiled:
     """Traces and compiles the model for calls with arguments like these.
 
     positional: all arguments were positional. The host must have the newest weights.
+    separate_steps: each parameter has its own number of updates on the device.
     """
     options, spec, watch = optimiser_of(wrapped, optimizer)
     compile_log.tell_options(options)
@@ -90,7 +92,8 @@ def compiled_for(
     shows = is_first and value_of(options, "_show_compilation_progress_bar")
     progress = Progress(shows, bar)
     with foreign_parameters.refused_in_forward(optimizer, wrapped.module):
-        executable = _executable(wrapped, options, spec, arguments, recorder, progress)
+        lines = optimiser_lines(spec, separate_steps)
+        executable = _executable(wrapped, options, lines, arguments, recorder, progress)
     if optimizer is not None:
         foreign_parameters.warn(optimizer, wrapped.trained_model)
     compile_log.tell_choices(options, executable, training=wrapped.training)
@@ -132,7 +135,7 @@ def optimiser_of(
 def _executable(
     wrapped: Wrapped,
     options: Options,
-    spec: dict | None,
+    optimiser: list[core_table.Line],
     arguments: Arguments,
     recorder: results.Outputs,
     progress: Progress,
@@ -152,7 +155,7 @@ def _executable(
         *core_table.lines_of(options),
         *group_lines(wrapped.groupings.of(wrapped.model)),
         *anchor_lines(anchors.requests(options, _names(arguments))),
-        *optimiser_lines(spec),
+        *optimiser,
     ]
     stand_ins = wrapped.groupings.stand_ins(wrapped.model)
     with compile_hooks.around_compilation(), stand_ins as held_by, progress:

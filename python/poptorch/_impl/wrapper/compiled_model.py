@@ -25,6 +25,7 @@ class DeviceState:
     weights_seen: the version of the weights (see Weights) that the device has.
     catches_up_with: the version that an upload in progress brings the device to; else None.
     has_weights: the file of the executable contained the same weights as the host's model.
+    has_optimiser: it has the newest state of the wrapper's optimiser.
     begun: the number of training runs that have started.
     runs: the number of runs that have succeeded.
     told_of_failure: a device fault since the last attach() was reported: see faults.is_lost.
@@ -38,6 +39,7 @@ class DeviceState:
     weights_seen: int = -1
     catches_up_with: int | None = None
     has_weights: bool = False
+    has_optimiser: bool = False
     begun: int = 0
     runs: int = 0
     told_of_failure: bool = False

@@ -29,8 +29,11 @@ def group_lines(groups: Mapping[str, _core.ReplicaGroup]) -> list[Line]:
     ]
 
 
-def optimiser_lines(spec: dict | None) -> list[Line]:
-    """Returns the lines of an optimiser's description."""
+def optimiser_lines(spec: dict | None, separate_steps: bool = False) -> list[Line]:
+    """Returns the lines of an optimiser's description.
+
+    separate_steps: each parameter has its own number of updates.
+    """
     if spec is None:
         return []
     plain = {name: value for name, value in spec.items() if name not in ("kind", "groups")}
@@ -38,5 +41,7 @@ def optimiser_lines(spec: dict | None) -> list[Line]:
         {"parameters": group["parameters"], "variable": group["variable"], **group["values"]}
         for group in spec["groups"]
     ]
+    if separate_steps:
+        groups = [{**group, "separate_steps": 1.0} for group in groups]
     numbered = [("optimiser_group", str(i), group) for i, group in enumerate(groups)]
     return [("optimiser", spec["kind"], plain), *numbered]

@@ -62,6 +62,8 @@ class PoplarExecutor(Inspected):
         )
         if training:
             model_classes.wrap(made.user_module, self)
+            if optimizer is not None:
+                Record.of(optimizer).join(self)
 
     def __call__(self, *args, **kwargs):
         """Runs one step on the device; compiles the model first if necessary.
@@ -82,6 +84,8 @@ class PoplarExecutor(Inspected):
         if compiled is None or not _are_expected(compiled.device.expected, args, kwargs):
             compiled, tensors = self._prepare(args, kwargs)
         device, shared = compiled.device, state.weights
+        if compiled.optimiser is not None and not device.has_optimiser:
+            self._take_optimiser(compiled)
         if shared.merged_into is not None:
             shared = state.weights = shared.root()
         if device.weights_seen != shared.version:
@@ -97,6 +101,7 @@ class PoplarExecutor(Inspected):
             # Set before the run: the device has the newest weights even if the run is interrupted.
             device.weights_seen = shared.changed_on(self)
             device.begun += 1
+            compiled.optimiser.stepped_by(self)
         try:
             results = compiled.executable.run(tensors)
         except BaseException:
@@ -111,6 +116,10 @@ class PoplarExecutor(Inspected):
     @one_thread
     def _take_newest_weights(self, compiled: Compiled) -> None:
         transfer.take_newest(compiled, self._state.weights.root(), self.copyWeightsToDevice)
+
+    @one_thread
+    def _take_optimiser(self, compiled: Compiled) -> None:
+        updates.take_over(self, compiled)
 
     @one_thread
     def _prepare(self, args: tuple, kwargs: dict) -> tuple[Compiled, list[torch.Tensor]]:
@@ -169,10 +178,14 @@ class PoplarExecutor(Inspected):
         """
         if not self._state.wrapped.training:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
+        former = self._state.optimizer
         if self._state.compiled is not None:
             updates.exchange(self, self._state.compiled, optimizer)
         else:
             description.kind_of(optimizer)
+            Record.of(optimizer).join(self)
+        if former is not None and former is not optimizer:
+            Record.of(former).names.leave(self)
         self._state.optimizer = optimizer
 
     @property

@@ -5,13 +5,15 @@ import weakref
 
 import torch
 from poptorch._impl.optimisers import description
+from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.wrapper.state import Wrapper
 from poptorch._logging import logger_of
 from torch.nn.modules import module as torch_module
 
 logger = logger_of(__name__)
 
 # Attributes that torch's schedulers and a wrapper add to an optimiser object.
-_OF_SCHEDULERS = ("step", "_step_count", "_opt_called", "__getstate__")
+_OF_SCHEDULERS = ("_step_count", "_opt_called", "__getstate__")
 
 
 class OptimiserWatch:
@@ -23,7 +25,7 @@ class OptimiserWatch:
     def __init__(self, optimizer: torch.optim.Optimizer, spec: dict, relaxed: bool) -> None:
         self._level = logger.debug if relaxed else logger.warning
         self._group_keys = [set(group) for group in optimizer.param_groups]
-        self._attributes = set(vars(optimizer))
+        self._attributes = _attributes(optimizer)
         self._defaults = set(optimizer.defaults)
         self._warned: set[str] = set()
         self.take(optimizer, spec)
@@ -31,11 +33,16 @@ class OptimiserWatch:
     def take(self, optimizer: torch.optim.Optimizer, spec: dict) -> None:
         """Records that the device now has this optimiser's values."""
         self._optimizer = optimizer
+        self._record = Record.of(optimizer)
         self.spec = spec
         self._values = [
             (group, [(k, v) for k, v in group.items() if k != "params"])
             for group in optimizer.param_groups
         ]
+
+    def stepped_by(self, wrapper: Wrapper) -> None:
+        """Records that the device of `wrapper` has the newest state."""
+        self._record.newest = wrapper
 
     def look(self) -> None:
         """Warns when a value differs from the one on the device."""
@@ -61,11 +68,7 @@ class OptimiserWatch:
         ):
             self._unexpected(f"group {index} attribute", kind, set(group) - known)
         self._unexpected("default group variable", kind, set(optimizer.defaults) - self._defaults)
-        new = {
-            name
-            for name in set(vars(optimizer)) - self._attributes
-            if not name.startswith("_ipu") and name not in _OF_SCHEDULERS
-        }
+        new = _attributes(optimizer) - self._attributes
         self._unexpected("optimizer attribute", kind, new)
 
     def _unexpected(self, what: str, kind: str, names: set[str]) -> None:
@@ -77,6 +80,20 @@ class OptimiserWatch:
         if key not in self._warned:
             self._warned.add(key)
             log(text)
+
+
+def _attributes(optimizer: torch.optim.Optimizer) -> set[str]:
+    """Returns the attributes of the object, without those that torch and the wrapper set.
+
+    A scheduler of torch replaces `step` by a function that counts calls.
+    """
+    return {
+        name
+        for name, value in vars(optimizer).items()
+        if not name.startswith("_ipu")
+        and name not in _OF_SCHEDULERS
+        and not (name == "step" and hasattr(value, "_wrapped_by_lr_sched"))
+    }
 
 
 # Module of a user's model → the ModelWatches to notify when it loses a member.

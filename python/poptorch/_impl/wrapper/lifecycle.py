@@ -30,7 +30,10 @@ def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compil
 
     def compile(wrapped: Wrapped, optimizer) -> Compiled:
         compilation.check(wrapped, arguments)
-        return compilation.compiled_for(wrapped, optimizer, arguments, positional=positional)
+        separate = optimizer is not None and updates.needs_separate_steps(optimizer, wrapper)
+        return compilation.compiled_for(
+            wrapped, optimizer, arguments, positional=positional, separate_steps=separate
+        )
 
     compiled, wrapped = _made(wrapper, compile, attaches=True)
     logger.info(f"Compiled {wrapped.name} in {compiled.seconds:.2f} s")
@@ -67,6 +70,8 @@ def _made(
         if optimizer is None:
             optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
             state.optimizer = optimizer
+        Record.of(optimizer).join(wrapper)
+        torch_state.unbind_from_others(optimizer, wrapper)
     held.root().sync_host()
     compiled = make(wrapped, optimizer if wrapped.training else None)
     compiled.executable.set_name(wrapped.name)
@@ -115,11 +120,12 @@ def _give_up(wrapper: Wrapper, state: WrapperState, compiled: Compiled) -> None:
             shared.sync_host()
         if optimizer is not None:
             torch_state.unbind(optimizer, wrapper)
+            Record.of(optimizer).names.leave(wrapper)
         device_binding.release(compiled)
         state.compiled = None
     except BaseException:
         if state.compiled is not None:
             compiled.executable.reopen()
-            if optimizer is not None:
+            if optimizer is not None and Record.of(optimizer).wrapper is None:
                 Record.of(optimizer).bind(wrapper)
         raise
