@@ -10,13 +10,15 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import multiprocessing.connection
 import os
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import torch.multiprocessing as torch_mp
-from poptorch._impl.data import spawn
+from poptorch._impl.data import renewal, spawn
+from poptorch._impl.data.renewal import Program, Successor
 from poptorch._impl.data.ring import Ring
 from poptorch._impl.data.worker import Slot, Task, run_worker
 from poptorch._impl.pytree.structures import unflatten
@@ -112,17 +114,24 @@ class AsynchronousDataAccessor:
         self._task = Task(this_process(), logger.level, buffer_size, rebatched_size, _keep_partial)
         self._context: Any = torch_mp.get_context(_START_METHODS[SharingStrategy(sharing_strategy)])
         self._position: dict[str, Any] | None = None
+        self._resumes: dict[str, Any] | None = None  # the position that the worker began with
         self._start()
+        self._program = Program(dataset)
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
+        """Initialises what belongs to the ring of a worker."""
         self._epoch_requested = False
         self._ended = 0  # epochs
         self._is_inside = False  # True after an epoch's first item, until its end
+        self._untouched = True  # no item has arrived
         self._held = False  # True while the user reads a slot
         self._slot = 0
         self._taken = 0  # items of the epoch to which `_position` belongs
         self._is_new_epoch = True
         self._arrived: list[dict[str, Any]] = []  # positions, not yet reached
+
+    def _start(self) -> None:
+        self._begin()
         self._connection, theirs = self._context.Pipe()
         self._positions, positions = self._context.Pipe(duplex=False)
         try:
@@ -148,7 +157,7 @@ class AsynchronousDataAccessor:
             ) from error
         theirs.close()
         positions.close()
-        self._worker_file = _file_of(self._process.pid)
+        self._worker_file = spawn.file_of(self._process.pid)
         failure = self._meet_worker()
         if failure is not None:
             self.terminate()
@@ -165,9 +174,11 @@ class AsynchronousDataAccessor:
             The error, if the worker has failed.
         """
         try:
-            kind, detail, shapes, position = self._connection.recv()
+            kind, detail, shapes, position = self._description()
             if kind == "failed":
                 return (_ItemsError if shapes else Error)(f"{_NOT_STARTED}: {detail}")
+            while self._positions.poll():  # of what the worker has loaded ahead
+                self._positions.recv()
             if self._task.shapes is None:
                 self._structure, self._position = detail, position
                 self._task = dataclasses.replace(self._task, shapes=shapes, structure=detail)
@@ -181,6 +192,58 @@ class AsynchronousDataAccessor:
             return Error(f"{_NOT_STARTED}: exit code {self._process.exitcode}")
         self._free, self._filled, self._go = self._ring.semaphores
         return None
+
+    def _description(self) -> Any:
+        """Receives the worker's description of an item, or its error.
+
+        The worker may have to send positions before, and wait until they are received.
+        """
+        files = [self._connection, self._positions]
+        while self._connection not in multiprocessing.connection.wait(files):
+            self._positions.recv()
+        return self._connection.recv()
+
+    def _follow_program(self) -> None:
+        """Gives the worker the objects of the program if that has changed them.
+
+        The worker discards what it has loaded ahead. Call it at the beginning of an epoch.
+        """
+        if self._process is None or not self._program.has_changed():
+            return
+        logger.debug("AsynchronousDataAccessor: the program has changed the data set or sampler")
+        resumes = self._resumes if self._untouched else None
+        successor = self._program.successor(self._position, untouched=self._untouched)
+        self._dataset = successor.dataset
+        if resumes is not None:
+            self.restart(resumes)
+        elif not self._renew(successor):
+            self.terminate()
+            self._task = dataclasses.replace(self._task, shapes=None)
+            self._start()
+        self._program.note()
+
+    def _renew(self, successor: Successor) -> bool:
+        """Sends the worker its data set; returns False if that is impossible."""
+        try:
+            message = renewal.dumps(successor)
+        except Exception:  # the data set's classes may raise anything
+            return False
+        if self._connection.poll() or not self._process.is_alive():
+            return False  # the worker has failed
+        self._release_held()
+        try:
+            self._connection.send(message)
+            self._begin()
+            self._task = dataclasses.replace(self._task, shapes=None)
+            failure = self._meet_worker()
+        except OSError:
+            return False
+        except BaseException:
+            self.terminate()
+            raise
+        if failure is None and self._early_preload:
+            self._request_epoch()
+        return failure is None
 
     def terminate(self) -> None:
         """Ends the worker process. Further calls have no effect."""
@@ -219,9 +282,12 @@ class AsynchronousDataAccessor:
     def restart(self, position: dict[str, Any]) -> None:
         """Starts a new worker, which continues at the given position of the data set."""
         self.terminate()
+        self._dataset = self._program.successor(None, untouched=True).dataset
         self._dataset.take_up(position)
         self._start()
         self._position, self._taken = position, position["taken"]
+        self._resumes = position
+        self._program = Program(self._dataset)
 
     def __del__(self) -> None:
         if getattr(self, "_process", None) is not None:
@@ -242,6 +308,8 @@ class AsynchronousDataAccessor:
 
     def __next__(self) -> Any:
         _core.meet_fault("load", "program")
+        if not self._is_inside:
+            self._follow_program()
         if not self._epoch_requested:
             self._request_epoch()
         item = self._next()
@@ -274,6 +342,7 @@ class AsynchronousDataAccessor:
         if self._position is not None:
             self._follow(kind)
         self._is_inside = kind != Slot.END_OF_EPOCH
+        self._untouched = False
         if kind == Slot.END_OF_EPOCH:
             self._ended += 1
             self._release_held()
@@ -325,11 +394,3 @@ class AsynchronousDataAccessor:
             except (EOFError, OSError):
                 pass  # killed before it could send a message
         return f"An error occurred in the data fetcher: {reason}"
-
-
-def _file_of(pid: int) -> int | None:
-    """Returns a file that is readable once the process has ended; None without kernel support."""
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None

@@ -8,19 +8,27 @@ data set, and loads those of an iterable one again.
 import contextlib
 import copy
 import pickle
+import weakref
 from collections.abc import Iterator, Sized
 from typing import Any, cast
 
 import torch
 import torch.utils.data
-from poptorch._impl.data import host_rng, worker_exits
+from poptorch._impl.data import host_rng, sampler_state, worker_exits
 from poptorch._impl.data.batch_groups import Groups
 from poptorch._impl.data.batch_seeds import IsolatedFetcher, SeededFetcher, SeedsBatches
+from poptorch._impl.data.object_digest import digest
 from poptorch._impl.data.order import Order, Pass
 from poptorch._impl.data.shares import ReplicaShare
 from poptorch_core import Error, _core
 
 Position = dict[str, Any]
+_WORKERS, _SHUT_DOWN = "_iterator", "_shutdown_workers"  # torch's
+
+
+def functions_of(loader: Any) -> list[Any]:
+    """Returns the functions of a loader that its workers call."""
+    return [loader.collate_fn, loader.worker_init_fn]
 
 
 class Passes:
@@ -64,6 +72,11 @@ class Passes:
         self.own_process = False
         self.rows_to_drop = 0
         self.pending: Position | None = None
+        self._digest: bytes | None = None  # of what the persistent workers have
+
+    def program_data(self) -> Any:
+        """Returns the program's data set."""
+        return self.dataset if self.share is None else self.share.whole
 
     def iterate(self, loader: Any) -> Iterator[Any]:
         """Begins a pass, or resumes one."""
@@ -111,7 +124,19 @@ class Passes:
         batches, rows = divmod(rows, self.batch_size)
         return batches, 0, rows
 
+    def _renew_workers(self, loader: Any) -> None:
+        """Ends persistent workers whose copy of the data set the program has changed since."""
+        if self.own_process or loader.num_workers == 0 or not loader.persistent_workers:
+            return
+        now = digest(self.program_data(), *functions_of(loader))
+        workers = getattr(loader, _WORKERS)
+        if workers is not None and now != self._digest:
+            getattr(workers, _SHUT_DOWN)()
+            setattr(loader, _WORKERS, None)
+        self._digest = now
+
     def _iterator(self, loader: Any, current: Pass) -> Iterator[Any]:
+        self._renew_workers(loader)
         # A map-style data set without workers draws from the program's generators.
         isolated = loader.num_workers == 0 and (self.own_process or self.iterable)
         self.order.numbered = isolated or loader.num_workers > 0
@@ -235,25 +260,84 @@ class Steps:
 
 
 class OwnProcess:
-    """The loader's iteration in a separate process that loads ahead."""
+    """The loader's iteration in a separate process that loads ahead.
+
+    passes: a copy of the loader's. seed: of the process's random numbers, until the first pass.
+    """
 
     def __init__(self, loader: Any, passes: Passes) -> None:
-        self._loader, self._passes = copy.copy(loader), copy.copy(passes)
-        self._passes.own_process = True
-        self._seed: int | None = torch.initial_seed()  # the program's order depends on it
+        self._programs: Any = weakref.ref(loader), weakref.ref(passes)
+        self._loader, self.passes = copy.copy(loader), copy.copy(passes)
+        vars(self._loader)["_accessor"] = None  # it stays in the program
+        self.passes.own_process = True
+        self.seed: int | None = torch.initial_seed()  # the program's order depends on it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_programs": None}
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Any]:
-        if self._seed is not None:
-            host_rng.seed(self._seed)
-            self._seed = None
-        return self._passes.iterate(self._loader)
+        if self.seed is not None:
+            host_rng.seed(self.seed)
+            self.seed = None
+        return self.passes.iterate(self._loader)
 
     def take_up(self, position: Position) -> None:
         """Makes the next pass continue from a position. Call it before the process starts."""
-        self._passes.pending = position
+        self.passes.pending = position
+
+    def kept(self) -> Any:
+        """Returns the data set of the loader, with the process's share."""
+        return self.passes.dataset
+
+    def has_share(self) -> bool:
+        """Returns whether the process loads a share of the data set."""
+        return self.passes.share is not None
+
+    def program_objects(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """Returns the program's data set, its functions, and the objects that give the order."""
+        passes, loader = self.passes, self._programs[0]()
+        functions = functions_of(self._loader if loader is None else loader)
+        return [passes.program_data()], functions, [passes.order.sampler, passes.generator]
+
+    def adopt(self, other: "OwnProcess") -> None:
+        """Takes the order of another object, for the next pass."""
+        self.seed, self.passes.pending = other.seed, other.passes.pending
+        self.passes.generator = self._loader.generator = other.passes.generator
+        self.passes.order.adopt(other.passes.order)
+
+    def states(self) -> Any:
+        """Returns the states of the program's samplers; None if they cannot be saved."""
+        try:
+            return self.passes.order.states()
+        except Exception:  # also of samplers
+            return None
+
+    def renewed(self, position: Position | None, before: Any, *, untouched: bool) -> "OwnProcess":
+        """Returns a copy with the program's current objects, for the next pass.
+
+        position: the position of the worker. before: the states() that it began with.
+        untouched: no item of the worker has arrived, so that the pass begins again.
+        """
+        loader, passes = (held() for held in self._programs)
+        if loader is None or passes is None:  # the program has only the iterator
+            loader, passes = self._loader, self.passes
+        made = OwnProcess(loader, passes)
+        made.passes.pending = None
+        if untouched:
+            return made
+        if position is None or "refused" in position or before is None:
+            made.seed = None  # the order continues with the worker's random numbers
+            return made
+        now = self.states()
+        followed = copy.deepcopy(position)
+        sampler_state.follow(followed["next"]["samplers"], before["samplers"], now["samplers"])
+        if not sampler_state.equal(before["generator"], now["generator"]):
+            followed["next"]["generator"] = now["generator"]
+        made.take_up(followed)
+        return made
 
     def position(self, running: bool) -> Position:
         """Returns the position at the beginning of the current pass, or before the next one.
@@ -261,7 +345,7 @@ class OwnProcess:
         Returns {"refused": why} if the position cannot be saved.
         """
         try:
-            found = self._passes.position(0 if running else None)
+            found = self.passes.position(0 if running else None)
             if found["next"] is not None:
                 found["next"]["random"] = host_rng.current()
             pickle.dumps(found)  # it is sent to the program
@@ -271,4 +355,4 @@ class OwnProcess:
 
     def rows_to_drop(self) -> int:
         """Returns Passes.rows_to_drop of the current pass."""
-        return self._passes.rows_to_drop
+        return self.passes.rows_to_drop

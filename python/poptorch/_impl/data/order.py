@@ -50,12 +50,13 @@ class Numbered(NamedTuple):
 class Order:
     """An index sampler. Call begin() or take_up() before each iteration, which is a pass.
 
+    sampler, generator: the program's.
     numbered: yields `Numbered` instead of plain indices.
     """
 
     def __init__(self, sampler: Any, generator: Any) -> None:
         self.numbered = False
-        self._sampler, self._generator = sampler, generator
+        self.sampler, self.generator = sampler, generator
         self._pass: Pass | None = None
         self._skipped: int | None = None
         self._leaves_trace = False
@@ -64,7 +65,11 @@ class Order:
         self._isolated = not sampler_state.is_torchs(sampler)
 
     def __len__(self) -> int:
-        return len(self._sampler)
+        return len(self.sampler)
+
+    def adopt(self, other: "Order") -> None:
+        """Takes the sampler and the generator of another order."""
+        self.sampler, self.generator = other.sampler, other.generator
 
     def begin(self, new: Pass) -> None:
         """Makes the next iteration a new pass."""
@@ -79,28 +84,28 @@ class Order:
 
     def check(self, states: sampler_state.States) -> None:
         """Raises poptorch.Error for states of different samplers."""
-        sampler_state.check(self._sampler, states)
+        sampler_state.check(self.sampler, states)
 
     def states(self) -> dict[str, Any]:
         """Returns the states at the beginning of the next pass, as attributes of a Pass."""
-        once = sampler_state.iterator_in(self._sampler)
+        once = sampler_state.iterator_in(self.sampler)
         if once is not None:
             raise Error(
                 f"[data] a sampler of type {type(once).__name__} is an iterator, which "
                 "yields its indices only once: its position cannot be saved. Pass an object whose "
                 "__iter__ begins a new pass."
             )
-        generator = self._generator
+        generator = self.generator
         return {
-            "samplers": sampler_state.states(self._sampler),
+            "samplers": sampler_state.states(self.sampler),
             "generator": None if generator is None else host_rng.state_of(generator),
         }
 
     def restore(self, states: dict[str, Any]) -> None:
         """Restores the states for the next pass."""
-        sampler_state.restore(self._sampler, states["samplers"])
-        if states["generator"] is not None and self._generator is not None:
-            host_rng.restore_to(self._generator, states["generator"])
+        sampler_state.restore(self.sampler, states["samplers"])
+        if states["generator"] is not None and self.generator is not None:
+            host_rng.restore_to(self.generator, states["generator"])
 
     def started(self) -> Pass:
         """Returns the current pass, with the states at its beginning."""
@@ -149,7 +154,7 @@ class Order:
         first = next(indices, _END)
         if first is not _END and old.first not in (None, _checksum(first)):
             raise Error(
-                f"[data] the {sampler_state.name_of(self._sampler)} does not give the "
+                f"[data] the {sampler_state.name_of(self.sampler)} does not give the "
                 "order of the pass to resume. Define state_dict() and load_state_dict(), or let "
                 "it draw from a generator that is an attribute."
             )
@@ -160,7 +165,7 @@ class Order:
         return indices
 
     def _indices(self) -> Iterator[Any]:
-        items = iter(self._sampler)
+        items = iter(self.sampler)
         own = None
         while True:
             if own is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch.utils.data
 from poptorch._impl.data import host_rng
+from poptorch._impl.data.object_digest import digest
 from poptorch_core import Error
 
 States = dict[str, dict[str, Any]]
@@ -65,6 +66,30 @@ def restore(sampler: Any, states: States) -> None:
             setattr(part, name, value)
         for name, value in state["generators"].items():
             host_rng.restore_to(vars(part)[name], value)
+
+
+def follow(states: States, before: States, now: States) -> None:
+    """Replaces in `states` whatever differs between `before` and `now`."""
+    for place, state in now.items():
+        former = before.get(place)
+        if former is None or place not in states or former["class"] != state["class"]:
+            states[place] = copy.deepcopy(state)
+            continue
+        followed = states[place]
+        for what, value in state.items():
+            if isinstance(value, dict) and isinstance(followed[what], dict):
+                for name in value:
+                    if not equal(value[name], former[what].get(name)):
+                        followed[what][name] = copy.deepcopy(value[name])
+            elif not equal(value, former[what]):
+                followed[what] = copy.deepcopy(value)
+    for place in set(states) - set(now):
+        del states[place]
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Returns whether two states are equal."""
+    return digest(one) == digest(other)
 
 
 def _state(sampler: Any) -> dict[str, Any]:

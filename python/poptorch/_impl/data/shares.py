@@ -39,6 +39,7 @@ def check_groups_lie_within(options: Any) -> None:
 class Share(torch.utils.data.Dataset):
     """The elements of one process. Subclasses map an index to a place in the order.
 
+    whole: the data set of all processes.
     processes: the number of processes, or another value that must be equal in a loader that
     continues from a position.
     """
@@ -46,7 +47,7 @@ class Share(torch.utils.data.Dataset):
     processes: Any
 
     def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
+        self.whole = dataset
         self._random: torch.Tensor | None = None  # the state of the generator
         self._epoch = 0
         self._order: torch.Tensor | None = None
@@ -54,7 +55,7 @@ class Share(torch.utils.data.Dataset):
     def shuffle_globally(self, seed: int) -> None:
         """Makes every later epoch use a new order."""
         self._random = torch.Generator().manual_seed(seed).get_state()
-        self._order = torch.arange(len(self._dataset)).share_memory_()
+        self._order = torch.arange(len(self.whole)).share_memory_()
 
     def next_epoch(self) -> None:
         """Draws the order of the next epoch."""
@@ -62,7 +63,7 @@ class Share(torch.utils.data.Dataset):
             return
         generator = torch.Generator()
         generator.set_state(self._random)
-        order = torch.randperm(len(self._dataset), generator=generator)
+        order = torch.randperm(len(self.whole), generator=generator)
         self._random = generator.get_state()
         self._order.copy_(self._turned(order))
         self._epoch += 1
@@ -83,7 +84,7 @@ class Share(torch.utils.data.Dataset):
 
     def __getitem__(self, index: int) -> Any:
         position = self._position(index)
-        return self._dataset[position if self._order is None else int(self._order[position])]
+        return self.whole[position if self._order is None else int(self._order[position])]
 
 
 class ContiguousShare(Share):

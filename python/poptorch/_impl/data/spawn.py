@@ -1,6 +1,7 @@
-"""Delays Ctrl-C while a process is started, until the process has all its arguments."""
+"""The start of a process, during which Ctrl-C is delayed, and a file that shows its end."""
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -46,3 +47,11 @@ def _unheard() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if arrived:
             signal.raise_signal(signal.SIGINT)
+
+
+def file_of(pid: int) -> int | None:
+    """Returns a file that is readable once the process has ended; None without kernel support."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None

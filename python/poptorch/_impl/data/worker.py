@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 import torch.utils.data
+from poptorch._impl.data import renewal
 from poptorch._impl.data.batch_groups import ONE_STRUCTURE
 from poptorch._impl.data.epochs import OwnProcess
 from poptorch._impl.data.ring import Ring, Shape
@@ -37,6 +38,14 @@ class Slot(enum.IntEnum):
 
 class ItemsError(AssertionError):
     """Raised if an item of a data set contains an object that is not a tensor."""
+
+
+class _Renewed(Exception):
+    """The parent has sent another data set, pickled as `data`."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
 
 
 def _send(connection: Any, message: Any) -> None:
@@ -132,6 +141,7 @@ class _Worker:
     def __init__(self, dataset: Any, connection: Any, positions: Any, task: Task) -> None:
         self._dataset, self._connection, self._task = dataset, connection, task
         self._positions: Any = positions if isinstance(dataset, OwnProcess) else None
+        self._iterator: Any = None
         self._first: Any = None
         self._items = _Items(task.structure)
         self._slot = 0
@@ -150,11 +160,8 @@ class _Worker:
         torch.set_num_threads(1)
         logger.setLevel(self._task.log_level)
         try:
-            if not self._start():
-                return
-            while self._wait(self._go):
-                self._epoch()
-                self._epochs += 1
+            while self._start() and not self._load():
+                pass
             logger.debug("AsynchronousDataAccessor worker: clean exit")
         except Exception as error:
             traceback.print_exc()
@@ -163,10 +170,35 @@ class _Worker:
             with contextlib.suppress(OSError):  # the parent has closed the connection
                 _send(self._connection, ("failed", text, isinstance(error, ItemsError), None))
 
+    def _load(self) -> bool:
+        """Loads epochs until the parent requests a stop, or sends a data set: returns False."""
+        try:
+            while self._wait(self._go):
+                self._epoch()
+                self._epochs += 1
+        except _Renewed as renewed:
+            self._iterator = self._first = None  # ends the workers of the former data set
+            self._dataset = renewal.loads(renewed.data, self._dataset)
+            self._task = dataclasses.replace(self._task, shapes=None)
+            self._slot = self._rows = self._drop = self._epochs = 0
+            return False
+        return True
+
     def _wait(self, semaphore: Any) -> bool:
-        """Acquires the semaphore; returns False if the parent requests a stop."""
+        """Acquires the semaphore; returns False if the parent requests a stop.
+
+        Raises _Renewed if the parent sends another data set.
+        """
         stop = [self._connection.fileno()]
-        return not self._connection.poll() and semaphore.acquire(unless=stop)
+        if not self._connection.poll() and semaphore.acquire(unless=stop):
+            return True
+        try:
+            message = self._connection.recv()
+        except (EOFError, OSError):  # the parent has closed the connection
+            return False
+        if message == "stop":
+            return False
+        raise _Renewed(message)
 
     def _start(self) -> bool:
         """Describes the first item to the parent and receives the ring for it.
