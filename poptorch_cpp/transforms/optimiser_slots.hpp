@@ -18,8 +18,7 @@ ir::StateSlot loss_scale_factor_slot();
 // Returns the loss scaling as an f64 scalar, or nullptr if it is the constant of the spec.
 ir::Value* variable_loss_scale(ir::Builder& builder, const ir::OptimiserSpec& spec);
 // Returns the slot of the number of updates done. It is f64, so that bias corrections use it
-// exactly. With the flag "separate_steps" of a group, each parameter has the slot of its own
-// number.
+// exactly. With the flag "separate_steps" of a group, the second function gives each parameter one.
 ir::StateSlot step_slot();
 ir::StateSlot step_slot(const ir::StateSlot& parameter);
 // Returns slot `optimiser.<what>.<parameter>`, with the parameter's shape and replica groups.

@@ -65,12 +65,16 @@ class Record:
         record = optimizer.__dict__.get("_ipu_record")
         if record is None:
             record = optimizer.__dict__.setdefault("_ipu_record", cls())
-        if record._optimizer is None:
-            record._optimizer = weakref.ref(optimizer)
+        record.belong_to(optimizer)
         return record
 
+    def belong_to(self, optimizer: torch.optim.Optimizer) -> None:
+        """Stores the optimiser of a new or copied record."""
+        if self._optimizer is None:
+            self._optimizer = weakref.ref(optimizer)
+
     def __getstate__(self) -> tuple:
-        values = self.values and self.values._replace(former=None)
+        values = self.values and self.values.without_former()
         return self.state, self.parameters, self.loaded, values
 
     def __setstate__(self, state: tuple) -> None:

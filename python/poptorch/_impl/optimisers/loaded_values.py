@@ -25,6 +25,10 @@ class LoadedValues(NamedTuple):
     groups: list[dict[str, float]]
     loss_scaling: float
 
+    def without_former(self) -> "LoadedValues":
+        """Returns the values for a copy of the optimiser."""
+        return self._replace(former=None)
+
     def applied(self, spec: dict, names: list[list[str]]) -> dict:
         """Returns a description of an optimiser with the loaded values.
 

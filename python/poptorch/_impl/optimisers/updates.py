@@ -44,6 +44,20 @@ def mark_as_stepped(optimizer: torch.optim.Optimizer) -> None:
     vars(optimizer)["_opt_called"] = True
 
 
+def use(wrapper: Wrapper, optimizer: torch.optim.Optimizer) -> None:
+    """Makes `optimizer` the wrapper's optimiser: see exchange()."""
+    state = wrapper_state(wrapper)
+    former = state.optimizer
+    if state.compiled is not None:
+        exchange(wrapper, state.compiled, optimizer)
+    else:
+        description.kind_of(optimizer)
+        Record.of(optimizer).join(wrapper)
+    if former is not None and former is not optimizer:
+        Record.of(former).names.leave(wrapper)
+    state.optimizer = optimizer
+
+
 def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimizer) -> None:
     """Makes the device use the values and the state of `optimizer`.
 

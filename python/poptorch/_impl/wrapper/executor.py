@@ -7,7 +7,7 @@ from poptorch._impl.files import executable
 from poptorch._impl.inspection import program_report
 from poptorch._impl.inspection.queries import Inspected
 from poptorch._impl.inspection.source_lines import TellingCall
-from poptorch._impl.optimisers import description, updates
+from poptorch._impl.optimisers import updates
 from poptorch._impl.optimisers.device_state import Record
 from poptorch._impl.placement import blocks
 from poptorch._impl.placement.strategies import strategy_in
@@ -178,15 +178,7 @@ class PoplarExecutor(Inspected):
         """
         if not self._state.wrapped.training:
             raise Error("[optimiser] an inferenceModel has no optimiser: use trainingModel.")
-        former = self._state.optimizer
-        if self._state.compiled is not None:
-            updates.exchange(self, self._state.compiled, optimizer)
-        else:
-            description.kind_of(optimizer)
-            Record.of(optimizer).join(self)
-        if former is not None and former is not optimizer:
-            Record.of(former).names.leave(self)
-        self._state.optimizer = optimizer
+        updates.use(self, optimizer)
 
     @property
     def model(self):
