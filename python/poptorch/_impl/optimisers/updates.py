@@ -92,7 +92,7 @@ def _exchange(
     watch = compiled.optimiser
     assert watch is not None
     write_changes(compiled, former_spec, spec)
-    foreign_parameters.warn(optimizer, model)
+    foreign_parameters.warn(optimizer, wrapper_state(wrapper).wrapped.trained_model)
     popart_log.tell(optimizer, spec)
     if description.rescaled(former_spec, spec):
         Record.of(former).known_at = None
