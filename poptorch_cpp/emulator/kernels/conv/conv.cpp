@@ -2,6 +2,7 @@
 // position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/conv/conv_depthwise.hpp"
+#include "emulator/kernels/conv/conv_f16.hpp"
 #include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_grad.hpp"
 #include "emulator/kernels/conv/conv_onednn.hpp"
@@ -43,6 +44,20 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
                         {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
 }
 
+std::unique_ptr<BoundKernel> bind_f16_conv(const KernelRequest& request) {
+  if (!channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
+                                   request.outputs[0].shape);
+  auto kernel = make_f16_conv(request, shape);
+  return kernel ? std::move(kernel) : bind_conv(request);
+}
+
+std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
+  const bool is_f16 = request.inputs[0] && request.inputs[0]->dtype == ir::DType::kF16 &&
+                      request.inputs[1] && request.inputs[1]->dtype == ir::DType::kF16;
+  return is_f16 ? bind_floats<bind_f16_conv>(request) : bind_floats<bind_conv>(request);
+}
+
 std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
@@ -82,7 +97,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
 
 void add_conv_kernels(KernelTable& table) {
   table.add({.op = "conv",
-             .bind = bind_floats<bind_conv>,
+             .bind = bind_conv_of_type,
              .choose_layouts = choose_channels_last,
              .takes_epilogue = true});
   table.add({.op = "conv_transpose",
