@@ -99,7 +99,8 @@ test-core: unit-tests ## the core's tests alone
 test-fast: dev ## the core's unit and golden tests, from the incremental build
 	build-dev/$(UNIT_TESTS) --gtest_brief=1
 
-# Every sample of PyTorch's own tables; writes docs/torch-ops.md and docs/refused-ops.md.
+# Every sample of PyTorch's own tables; writes docs/torch-ops.md, docs/refused-ops.md and
+# docs/shared-memory.md.
 test-ops: native $(VENV)/.development ## OpInfo and ModuleInfo whole, against eager torch
 	PYTHONPATH=$(CURDIR)/build/python $(BIN)/python tests/survey/run.py --jobs $(JOBS)
 

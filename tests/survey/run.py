@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 from excused import is_excused
+from memory_page import pairs_text, write as write_memory
 from refused_page import Page
 from table_page import write as write_table
 
@@ -36,6 +37,7 @@ def _work(name: str, skip: int, most: int, say) -> None:
 
     os.environ["POPTORCH_LOG_LEVEL"] = "OFF"
 
+    import aliases
     import entries
     import torch
     import trial
@@ -58,6 +60,18 @@ def _work(name: str, skip: int, most: int, say) -> None:
                     say(("done", name, "training", case.key, training.kind, training.text))
         except Exception as error:  # an error of the table itself
             say(("done", name, "table", f"{name} {dtype}", "table", repr(error)))
+    for dtype in aliases.DTYPES:
+        try:
+            for case in _chosen(aliases.memory_cases(name, dtype), most):
+                number += 1
+                if number <= skip:
+                    continue
+                say(("at", name, number, f"{case.key}, memory"))
+                for step, key, found in aliases.outcomes(case):
+                    text = pairs_text(found.pairs) if found.kind == "same" else found.text
+                    say(("done", name, step, key, found.kind, text))
+        except Exception as error:
+            say(("done", name, "memory", f"{name} {dtype}", "table", repr(error)))
     say(("end", name))
 
 
@@ -153,9 +167,11 @@ def main() -> None:
 
         survey(names, args.jobs, args.most, report)
     if not args.names:
-        write_table(findings, args.most)
+        of_values = [finding for finding in findings if not finding[1].startswith("memory")]
+        write_table(of_values, args.most)
+        write_memory(findings, args.most)
         if not args.most:
-            Page.of(findings).write()
+            Page.of(of_values).write()
     sys.exit(_judge(findings, time.monotonic() - start))
 
 

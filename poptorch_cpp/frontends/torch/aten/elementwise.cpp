@@ -126,8 +126,6 @@ void add_elementwise_rules(Rules& r) {
   r.add("clone", direct("identity"));
   r.add("poptorch::recomputation_checkpoint", checkpoint);
   r.add("poptorch::set_overlap", overlap);
-  r.add("contiguous", direct("identity"));
-  r.add("positive", direct("identity"));
   r.add("_to_copy", to_copy);
   r.add("nan_to_num", nan_to_num);
 }

@@ -30,7 +30,7 @@ Values dropout(Call& c) {
   const TensorValue x = c.tensor(0);
   const double p = c.real("p");
   if (p < 0 || p > 1) c.fail("the probability must be between 0 and 1.");
-  if (!c.flag("train", true) || p == 0) return {{c.emit("identity", {x.value}), x.dtype}};
+  if (!c.flag("train", true) || p == 0) return {};  // torch returns its argument
   if (p == 1) return {{c.val(x.value) * 0.0, x.dtype}};
   return {{c.builder().emit("dropout", {x.value}, {{"p", p}})->result(0), x.dtype}};
 }

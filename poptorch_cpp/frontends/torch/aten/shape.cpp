@@ -172,36 +172,12 @@ Values pixel_unshuffle(Call& c) {
   return {{c.reshape(c.transpose(split, {0, 1, 3, 5, 2, 4}), shape), x.dtype}};
 }
 
-// Splits along an axis into parts of `split_size`, the last one of the rest, or of a list's sizes.
-Values unsafe_split(Call& c) {
-  const TensorValue x = c.tensor(0);
-  const int64_t axis = c.axis(c.integer("dim", 0), x.rank());
-  const int64_t size = x.shape()[axis];
-  Ints sizes = c.ints(size_t{1});
-  if (!c.is_list(1)) {
-    const int64_t each = sizes.at(0);
-    if (each <= 0) c.fail("a part must have at least one element.");
-    sizes.assign(static_cast<size_t>((size + each - 1) / each), each);
-  }
-  Values parts;
-  int64_t start = 0;
-  for (const int64_t part : sizes) {
-    const int64_t stop = std::min(start + part, size);
-    parts.push_back({c.slice(x.value, axis, start, stop), x.dtype});
-    start = stop;
-  }
-  return parts;
-}
-
 }  // namespace
 
 void add_shape_rules(Rules& r) {
-  r.add("_unsafe_view", reshaped);
   r.add("view_copy", reshaped);
   r.add("_reshape_copy", reshaped);
   r.add("cat", cat);
-  r.add("unsafe_split.Tensor", unsafe_split);
-  r.add("unsafe_split_with_sizes", unsafe_split);
   r.add("stack", stack);
   r.add("repeat", repeat);
   r.add("flip", flip);

@@ -216,7 +216,7 @@ void take_type_of_out(const c10::OperatorHandle& op, const OpInfo& info, Results
 }
 
 bool handled_here(const OpInfo& info) {
-  if (special_handler(info) || info.rule) return true;
+  if (special_handler(info) || info.rule || info.functional == "to") return true;
   if (info.is_composite) return false;
   return info.has_tensor_results || !info.writes.empty();
 }
@@ -238,6 +238,7 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   const auto renamed = view_of_place(op, info);
   std::optional<Results> results = special                      ? (*special)(handled)
                                    : renamed                    ? view_in_place(handled, *renamed)
+                                   : info.functional == "to"    ? unconverted(handled)
                                    : info.is_view && !info.rule ? view(handled)
                                    : info.data_dependent        ? data_dependent(handled)
                                    : makes_sparse(info)         ? sparse(handled)

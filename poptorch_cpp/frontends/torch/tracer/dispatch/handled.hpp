@@ -78,6 +78,10 @@ void refuse_nested(const Handled& handled);
 void check_dims_of_scalar(const Handled& handled);
 // Returns the text of an error of torch, with a remedy if a dimension is out of range.
 std::string with_remedy(const c10::Error& error);
+// Returns the tensor that a call of `to` takes, if it already has the requested type and format. On
+// the device all tensors are in one place, so a move to another device returns it too. Returns
+// nullopt if the call makes a new tensor.
+std::optional<Results> unconverted(const Handled& handled);
 
 // Returns results that share memory with the first argument.
 Results view(const Handled& handled);

@@ -24,7 +24,8 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
     h.call.unsupported(
         "the bytes of a tensor as numbers of another dtype are not supported. Convert the numbers "
         "with to(dtype), or make such a view on the host and pass it as an input.");
-  } else if (!root.knows(geometry) && !root.add_strided_view(geometry)) {
+  } else if (!root.knows(geometry) && !root.add_strided_view(geometry, root.geometry()) &&
+             !root.add_strided_view(geometry, Geometry::of(base))) {
     h.call.unsupported("a view of this kind is not supported. Use a copy: reshape, clone or to.");
   }
   report_device(result, ipu_device());
@@ -36,9 +37,13 @@ at::Tensor adopt_view(const Handled& h, const at::Tensor& base, const at::Tensor
     root.read(h.tracer.cursor(), geometry);
     return result;
   }
-  History& history = root.own_history_of(base);
-  root.read(h.tracer.cursor(), geometry, history);
-  history.add(result);
+  History& followed = root.own_history_of(base);
+  if (h.info.is_untracked_view) {
+    root.read(h.tracer.cursor(), geometry, root.fork_history(h.tracer.cursor(), followed, result));
+  } else {
+    root.read(h.tracer.cursor(), geometry, followed);
+    followed.add(result);
+  }
   result.unsafeGetTensorImpl()->set_requires_grad(base.requires_grad());
   return result;
 }

@@ -5,6 +5,8 @@
 #include <functional>
 #include <unordered_map>
 
+#include "frontends/torch/tracer/values/types.hpp"
+
 namespace poptorch::frontend {
 namespace {
 
@@ -74,9 +76,21 @@ ViewLinkPtr part(const View& v) {
   return range_along(v, axis, start, v.result.size(axis), 1);
 }
 
+ViewLinkPtr as_pairs(const View& v) {
+  const auto type_of = [](const at::Tensor& tensor) {
+    return ir::Type{narrow(ir_dtype(tensor.scalar_type())), tensor.sizes().vec()};
+  };
+  return pairs_link(type_of(v.base), type_of(v.result));
+}
+
 const std::unordered_map<std::string, LinkRule>& table() {
   static const std::unordered_map<std::string, LinkRule> rows{
       {"aten::view", same_order},
+      {"aten::_unsafe_view", same_order},
+      {"aten::view_as_real", as_pairs},
+      {"aten::view_as_complex", as_pairs},
+      {"aten::_conj", [](const View&) { return conjugate_link(); }},
+      {"aten::_neg_view", [](const View&) { return negative_link(); }},
       {"aten::_reshape_alias", same_order},
       {"aten::unsqueeze", same_order},
       {"aten::squeeze", same_order},
@@ -92,6 +106,8 @@ const std::unordered_map<std::string, LinkRule>& table() {
        [](const View& v) { return broadcast_link(v.base.sizes().vec(), v.result.sizes().vec()); }},
       {"aten::split", part},
       {"aten::split_with_sizes", part},
+      {"aten::unsafe_split", part},
+      {"aten::unsafe_split_with_sizes", part},
       {"aten::unbind",
        [](const View& v) { return row_along(v, v.axis(v.call.integer("dim", 0)), v.index); }},
   };
@@ -103,7 +119,9 @@ const std::unordered_map<std::string, LinkRule>& table() {
 ViewLinkPtr link_of_view(const std::string& op, const TorchCall& call, const at::Tensor& base,
                          const at::Tensor& result, int64_t index, int64_t& position) {
   const auto row = table().find(op);
-  if (row == table().end() || base.scalar_type() != result.scalar_type()) return nullptr;
+  if (row == table().end()) return nullptr;
+  const bool reads_bits = op == "aten::view" && base.scalar_type() != result.scalar_type();
+  if (reads_bits) return nullptr;
   return row->second({call, base, result, index, position});
 }
 

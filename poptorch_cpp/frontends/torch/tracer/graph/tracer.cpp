@@ -45,6 +45,12 @@ TraceResult traced(const TraceRequest& request, const Forward& forward) {
   return tracer.finish(outputs);
 }
 
+// Returns the type of a user's tensor if the device holds it in a narrower one.
+std::optional<c10::ScalarType> wide_type(c10::ScalarType type) {
+  const ir::DType dtype = ir_dtype(type);
+  return narrow(dtype) == dtype ? std::nullopt : std::optional(type);
+}
+
 }  // namespace
 
 TraceGuard::TraceGuard() { c10::impl::tls_set_dispatch_key_included(kKey, true); }
@@ -97,7 +103,13 @@ std::vector<at::Tensor> Tracer::make_inputs() {
     auto* value = builder_.graph().add_input(
         {dtype, example.sizes().vec()}, names.empty() ? str("input", number) : names.at(number));
     result.push_back(make_tensor(value, torch_dtype(dtype)));
-    inputs_.push_back(memory_.roots().back().get());
+    Root& root = *memory_.roots().back();
+    root.wide_type = wide_type(example.scalar_type());
+    if (root.wide_type) {  // torch checks that strided views of the wide type are in the memory
+      result.back().storage().unsafeGetStorageImpl()->set_nbytes(example.numel() *
+                                                                 example.element_size());
+    }
+    inputs_.push_back(&root);
   }
   return result;
 }
@@ -123,6 +135,7 @@ void Tracer::add_state(const NamedTensor& entry) {
   Root& root = memory_.add(entry.tensor, variable, true);
   root.slot = entry.name;
   root.variable = variable;
+  root.wide_type = wide_type(c10::typeMetaToScalarType(lent_.back().dtype));
   root.is_buffer = entry.is_buffer;
   root.requires_grad = entry.tensor.requires_grad();
   if (root.requires_grad && follows_state_) active_.insert(variable);

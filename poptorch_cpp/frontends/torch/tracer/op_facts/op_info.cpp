@@ -15,11 +15,12 @@ const std::set<std::string> kNotDynamic{"aten::ctc_loss", "aten::_ctc_loss"};
 // Composites that read values on the host. The generic op takes them whole.
 const std::set<std::string> kWhole{"aten::ctc_loss"};
 
-// Views of complex numbers and bits. The tracer takes their results as values, because no IR op
-// reads or writes through them.
-const std::set<std::string> kValueViews{"aten::view_as_real", "aten::view_as_complex",
-                                        "aten::_conj",        "aten::_neg_view",
-                                        "aten::real",         "aten::imag"};
+// Composites of other views.
+const std::set<std::string> kComposedViews{"aten::real", "aten::imag"};
+
+// Operators whose results share memory with the argument, which their schemas do not say.
+const std::set<std::string> kUntrackedViews{"aten::unsafe_split", "aten::unsafe_split_with_sizes",
+                                            "aten::_unsafe_view"};
 
 const std::set<std::string> kGenericLosses{"aten::ctc_loss", "aten::multi_margin_loss",
                                            "aten::multilabel_margin_loss_forward"};
@@ -52,7 +53,9 @@ OpInfo make_info(const c10::OperatorHandle& op) {
                                kind == c10::TypeKind::ListType ||
                                kind == c10::TypeKind::OptionalType;
   }
-  info.is_view &= !kValueViews.contains(info.name);
+  info.is_view &= !kComposedViews.contains(info.name);
+  info.is_untracked_view = kUntrackedViews.contains(info.name) && info.writes.empty();
+  info.is_view |= info.is_untracked_view;
   info.functional = functional_name(info);
   info.rule = all_rules().find(info.functional, info.overload);
   // Overloads `vec` take scale factors; torch converts them into overloads that have rows.

@@ -16,9 +16,10 @@ struct OpInfo {
   std::string overload;    // "Tensor"
   std::string functional;  // "add", the row's name; outside aten with the namespace
   const Rule* rule = nullptr;
-  std::vector<size_t> writes;  // arguments that the schema marks as written
-  bool is_view = false;        // results alias an argument that is not written
-  bool is_composite = false;   // torch decomposes it
+  std::vector<size_t> writes;      // arguments that the schema marks as written
+  bool is_view = false;            // results alias an argument that is not written
+  bool is_untracked_view = false;  // autograd takes its results for new tensors
+  bool is_composite = false;       // torch decomposes it
   bool has_tensor_results = false;
   bool is_random = false;
   bool is_loss = false;         // has no row, and the generic op's result is marked as a loss

@@ -9,8 +9,9 @@
 namespace poptorch::frontend {
 
 Geometry Geometry::of(const at::Tensor& tensor) {
-  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(),
-          torch_dtype(narrow(ir_dtype(tensor.scalar_type())))};
+  return {tensor.sizes().vec(),    tensor.strides().vec(),
+          tensor.storage_offset(), torch_dtype(narrow(ir_dtype(tensor.scalar_type()))),
+          tensor.is_conj(),        tensor.is_neg()};
 }
 
 std::vector<int64_t> Geometry::element_offsets() const {
@@ -61,6 +62,13 @@ History& Root::own_history_of(const at::Tensor& tensor) {
   return *histories_.back();
 }
 
+History& Root::fork_history(Cursor& cursor, History& history, const at::Tensor& tensor) {
+  read(cursor, geometry_, history);
+  History& fork = own_history_of(tensor);
+  fork.seen_[geometry_] = history.seen_.at(geometry_);
+  return fork;
+}
+
 void Root::replace(const Geometry& view, ir::Value* value, History& history) {
   // Forgets the views that were read already, so that they see `value` too.
   std::erase_if(history.seen_,
@@ -74,10 +82,13 @@ void Root::add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link
 
 namespace {
 
-// Returns a link by the places of the elements; nullptr if the base has another dtype or does not
-// have them all.
+// Returns a link by the places of the elements; nullptr if the base has another dtype or signs, or
+// does not have them all.
 ViewLinkPtr link_by_places(const Geometry& base, const Geometry& view) {
-  if (view.dtype != base.dtype) return nullptr;
+  if (view.dtype != base.dtype || view.conjugates != base.conjugates ||
+      view.negates != base.negates) {
+    return nullptr;
+  }
   std::unordered_map<int64_t, int32_t> places;
   const auto elements = base.element_offsets();
   for (size_t i = 0; i < elements.size(); ++i) {
@@ -94,10 +105,10 @@ ViewLinkPtr link_by_places(const Geometry& base, const Geometry& view) {
 
 }  // namespace
 
-bool Root::add_strided_view(const Geometry& view) {
-  ViewLinkPtr link = link_by_places(geometry_, view);
+bool Root::add_strided_view(const Geometry& view, const Geometry& base) {
+  ViewLinkPtr link = link_by_places(base, view);
   if (!link) return false;
-  add_view(view, geometry_, std::move(link));
+  add_view(view, base, std::move(link));
   return true;
 }
 
@@ -158,7 +169,7 @@ Root* Memory::find(const at::Tensor& tensor) {
     if (it->second->knows(geometry)) return it->second;
   }
   for (auto it = first; it != last; ++it) {
-    if (it->second->add_strided_view(geometry)) return it->second;
+    if (it->second->add_strided_view(geometry, it->second->geometry())) return it->second;
   }
   return nullptr;
 }

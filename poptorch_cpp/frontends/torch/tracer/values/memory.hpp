@@ -13,6 +13,7 @@
 #include <compare>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -20,11 +21,13 @@
 
 namespace poptorch::frontend {
 
-// Describes where a tensor's elements lie in its storage, with the narrowed dtype.
+// Describes where a tensor's elements lie in its storage, with the narrowed dtype, and whether
+// torch conjugates or negates them when it reads them.
 struct Geometry {
   std::vector<int64_t> sizes, strides;
   int64_t offset = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
+  bool conjugates = false, negates = false;
   auto operator<=>(const Geometry&) const = default;
   static Geometry of(const at::Tensor& tensor);
   // Returns the offset in the storage of each element of the view, in row-major order.
@@ -85,9 +88,9 @@ class Root {
   bool knows(const Geometry& view) const { return views_.contains(view); }
   // Makes `view` known: `link` reads it from `base`, which must be known.
   void add_view(const Geometry& view, const Geometry& base, ViewLinkPtr link);
-  // Makes `view` known by the places of its elements. Returns false, without effect, if the root
-  // has another dtype or does not cover them all.
-  bool add_strided_view(const Geometry& view);
+  // Makes `view` known by the places of its elements in `base`, which must be known. Returns false,
+  // without effect, if `base` holds other numbers or does not cover them all.
+  bool add_strided_view(const Geometry& view, const Geometry& base);
 
   // Returns the history that follows `tensor`, or nullptr.
   History* history_of(const at::Tensor& tensor);
@@ -96,6 +99,9 @@ class Root {
   // Like history_of(), but creates a history if there is none: `tensor` is then cut off from the
   // other handles.
   History& own_history_of(const at::Tensor& tensor);
+  // Returns a new history that follows `tensor`. It sees what `history` sees now, but no later
+  // write through it.
+  History& fork_history(Cursor& cursor, History& history, const at::Tensor& tensor);
   // Makes `history` see `value` in `view` from now on. `value` has the same data as the value that
   // it replaces.
   void replace(const Geometry& view, ir::Value* value, History& history);
@@ -111,6 +117,8 @@ class Root {
   ir::Value* variable = nullptr;
   bool is_buffer = false;
   bool requires_grad = false;
+  // The type that the tensor has outside of the trace, if it is wider than the root's.
+  std::optional<c10::ScalarType> wide_type;
 
  private:
   struct View {

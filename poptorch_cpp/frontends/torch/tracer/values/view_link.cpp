@@ -101,6 +101,43 @@ struct StridedLink final : ViewLink {
   std::vector<int32_t> indices;
 };
 
+// Returns the result, of type `type`, of an operator of torch that takes one tensor.
+Value* call(Builder& b, const char* schema, Value* x, const ir::Type& type) {
+  const std::string arguments =
+      support::str("[{\"operand\":0,\"dtype\":\"", ir::name(x->type().dtype), "\"}]");
+  return b.emit("aten", {x}, {{"schema", schema}, {"arguments", arguments}}, {type})->result(0);
+}
+
+// Reads complex numbers as pairs of real ones, or pairs as complex numbers, by torch's operators.
+struct PairsLink final : ViewLink {
+  PairsLink(ir::Type from, ir::Type to) : from(std::move(from)), to(std::move(to)) {}
+  static Value* convert(Builder& b, Value* x, const ir::Type& type) {
+    const char* schema =
+        ir::is_complex(type.dtype) ? "aten::view_as_complex.default" : "aten::view_as_real.default";
+    return call(b, schema, x, type);
+  }
+  Value* read(Builder& b, Value* base) const override { return convert(b, base, to); }
+  Value* write(Builder& b, Value*, Value* view) const override { return convert(b, view, from); }
+  ir::Type from, to;
+};
+
+struct ConjugateLink final : ViewLink {
+  static Value* conjugate(Builder& b, Value* x) {
+    return call(b, "aten::conj_physical.default", x, x->type());
+  }
+  Value* read(Builder& b, Value* base) const override { return conjugate(b, base); }
+  Value* write(Builder& b, Value*, Value* view) const override { return conjugate(b, view); }
+};
+
+struct NegativeLink final : ViewLink {
+  static Value* negative(Builder& b, Value* x) {
+    if (ir::is_complex(x->type().dtype)) return call(b, "aten::neg.default", x, x->type());
+    return b.value("neg", {x});
+  }
+  Value* read(Builder& b, Value* base) const override { return negative(b, base); }
+  Value* write(Builder& b, Value*, Value* view) const override { return negative(b, view); }
+};
+
 struct ChainLink final : ViewLink {
   ChainLink(ViewLinkPtr first, ViewLinkPtr second)
       : first(std::move(first)), second(std::move(second)) {}
@@ -131,6 +168,11 @@ ViewLinkPtr broadcast_link(Shape from, Shape to) {
 ViewLinkPtr strided_link(Shape from, Shape to, std::vector<int32_t> indices) {
   return std::make_shared<StridedLink>(std::move(from), std::move(to), std::move(indices));
 }
+ViewLinkPtr pairs_link(ir::Type from, ir::Type to) {
+  return std::make_shared<PairsLink>(std::move(from), std::move(to));
+}
+ViewLinkPtr conjugate_link() { return std::make_shared<ConjugateLink>(); }
+ViewLinkPtr negative_link() { return std::make_shared<NegativeLink>(); }
 ViewLinkPtr chain_link(ViewLinkPtr first, ViewLinkPtr second) {
   return std::make_shared<ChainLink>(std::move(first), std::move(second));
 }

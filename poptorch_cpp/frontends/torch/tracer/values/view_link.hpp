@@ -30,6 +30,11 @@ ViewLinkPtr broadcast_link(ir::Shape from, ir::Shape to);
 // Element i of the view (row-major) is element indices[i] of the base (row-major). Serves
 // as_strided, diagonal, unfold and all views without a specific link.
 ViewLinkPtr strided_link(ir::Shape from, ir::Shape to, std::vector<int32_t> indices);
+// The base has complex numbers and the view pairs of real ones, or the reverse.
+ViewLinkPtr pairs_link(ir::Type from, ir::Type to);
+// The view has the conjugates or the negatives of the base's numbers.
+ViewLinkPtr conjugate_link();
+ViewLinkPtr negative_link();
 ViewLinkPtr chain_link(ViewLinkPtr first, ViewLinkPtr second);
 
 }  // namespace poptorch::frontend
