@@ -16,6 +16,7 @@ REASONS = {
     "_backward_hooks": "hooks of modules and tensors that the trace turns into ops",
     "_buffers": "a module's buffers without a fetch from the device",
     "_c": "whether a scripted module has a method",
+    "_cdata": "which tensors share a storage, also without data",
     "_check_input_dim": "a norm's own check, called by its replacement",
     "_debug_flush_compilation_cache": "it distinguishes scripted functions",
     "_disable_current_modes": "ops on the host while a dispatch mode is active",

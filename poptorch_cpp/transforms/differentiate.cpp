@@ -185,8 +185,13 @@ Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
     std::iota(axes.begin(), axes.end(), 0);
     return builder.value(reduction, {value}, {{"axes", axes}});
   }
-  // If the memory is written, the mark's result is a copy made here.
-  return writes.is_written(value) ? builder.value("identity", {value}) : value;
+  // If the memory is written, now or by the update of a weight that is returned, the mark's result
+  // is a copy made here.
+  const auto& uses = op.result()->uses();
+  const bool is_returned =
+      std::any_of(uses.begin(), uses.end(), [](const ir::Use& use) { return !use.op; });
+  const bool is_copied = writes.is_written(value) || (is_returned && ir::is_state(value));
+  return is_copied ? builder.value("identity", {value}) : value;
 }
 
 // Removes all marks, which are no longer needed.

@@ -23,7 +23,7 @@ from poptorch._impl.pytree import structure_json
 from poptorch._impl.pytree.structures import Node
 from poptorch._impl.weights import transfer
 from poptorch._impl.weights.newest import Weights
-from poptorch._impl.wrapper import compilation, device_binding, results
+from poptorch._impl.wrapper import compilation, device_binding, results, returned_weights
 from poptorch._impl.wrapper.call_arguments import Arguments
 from poptorch._impl.wrapper.compiled_model import Compiled, DeviceState
 from poptorch._impl.wrapper.spec import Wrapped
@@ -183,6 +183,7 @@ def _describe(
         "results": encode(node),
         "sources": [_encode_source(source) for source in compiled.outputs.sources],
         "stored": [_encode_source(source) for source in compiled.outputs.stored],
+        "weights": [view.encoded() for view in compiled.outputs.weights],
         "written_inputs": compiled.executable.written_inputs,
         "spec": compiled.spec,
         "steps": 0 if optimizer is None else torch_state.steps(optimizer, compiled),
@@ -244,6 +245,10 @@ def _compiled(
     recorder.sources = [_decode_source(made) for made in about["sources"]]
     recorder.stored = [_decode_source(made) for made in about.get("stored", [])]
     _check_results(recorder.node, len(recorder.sources))
+    said_of_weights = about.get("weights", [])  # files of earlier versions say nothing
+    recorder.weights = [returned_weights.WeightView.decoded(said) for said in said_of_weights]
+    if any(view.result >= len(recorder.sources) for view in recorder.weights):
+        raise TypeError("a returned weight is not among the results")
     arguments = Arguments(
         tuple(structure_json.decode(node) for node in about["positional"]),
         {name: structure_json.decode(node) for name, node in about["keyword"].items()},
@@ -265,7 +270,7 @@ def _compiled(
         name=wrapped.name,
         executable=executable,
         arguments=arguments,
-        rebuild=recorder.rebuilder(),
+        rebuild=returned_weights.rebuilder(recorder, executable),
         outputs=recorder,
         plain_inputs=arguments.plain(about["is_plain"] and synthetic is None),
         synthetic_inputs=synthetic,

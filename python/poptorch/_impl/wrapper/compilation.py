@@ -16,7 +16,14 @@ from poptorch._impl.options.stored_values import state_of
 from poptorch._impl.trace import closures, session
 from poptorch._impl.trace.forward_effects import ForwardEffects, twins_of
 from poptorch._impl.weights import transfer
-from poptorch._impl.wrapper import anchors, compile_hooks, compile_log, device_binding, results
+from poptorch._impl.wrapper import (
+    anchors,
+    compile_hooks,
+    compile_log,
+    device_binding,
+    results,
+    returned_weights,
+)
 from poptorch._impl.wrapper.call_arguments import (
     Arguments,
     check_host,
@@ -27,6 +34,7 @@ from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.execution_text import anchor_lines, group_lines, optimiser_lines
 from poptorch._impl.wrapper.host_changes import OptimiserWatch
 from poptorch._impl.wrapper.spec import Wrapped
+from poptorch.enums import OutputMode
 from poptorch.options import Options, validate
 from poptorch_core import Error
 
@@ -103,7 +111,7 @@ def compiled_for(
         name=wrapped.name,
         executable=executable,
         arguments=arguments,
-        rebuild=recorder.rebuilder(),
+        rebuild=returned_weights.rebuilder(recorder, executable),
         outputs=recorder,
         plain_inputs=arguments.plain(positional and synthetic is None),
         synthetic_inputs=synthetic,
@@ -145,7 +153,11 @@ def _executable(
             _native.freeze(closures.constants_of(wrapped.model))
         positional, keyword = arguments.as_called(iter(tensors))
         with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
-            return recorder.record(wrapped.model(*positional, **keyword))
+            leaves = recorder.record(wrapped.model(*positional, **keyword))
+            if wrapped.training and options.output_mode != OutputMode.Sum:
+                grouped = wrapped.groupings.of(wrapped.model)
+                recorder.weights = returned_weights.find(leaves, wrapped.module, grouped)
+            return leaves
 
     effects = ForwardEffects(wrapped.model, forward, twins_of(wrapped.model, wrapped.user_model))
     inputs = [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors]

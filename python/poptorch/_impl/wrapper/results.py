@@ -27,6 +27,7 @@ class Outputs:
         self._count = 0  # of the tensors of the result
         self._effects: ForwardEffects | None = None
         self.stored: list[int | torch.Tensor] = []  # sources of what runs store
+        self.weights: list[Any] = []  # results in parameters: see returned_weights.py
 
     def record(self, result) -> list[torch.Tensor]:
         """Records the structure of a trace's result; returns its tensors."""
