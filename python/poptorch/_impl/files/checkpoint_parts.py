@@ -16,6 +16,7 @@ from poptorch._impl.optimisers.device_state import Record
 from poptorch._impl.optimisers.state_names import SCALE_FACTOR
 from poptorch._impl.wrapper import model_classes
 from poptorch._impl.wrapper.executor import PoplarExecutor
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch.data_loader import DataLoader
 from poptorch_core import Error
 
@@ -27,7 +28,7 @@ class Model:
 
     def __init__(self, given: Any) -> None:
         is_wrapper = isinstance(given, PoplarExecutor)
-        module = given.model if is_wrapper else given
+        module = wrapper_state(given).wrapped.user_model if is_wrapper else given
         if not isinstance(module, torch.nn.Module):
             raise Error(
                 f"[checkpoint] the model is a {type(module).__name__}, which has no state. Pass a "

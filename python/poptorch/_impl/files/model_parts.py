@@ -52,7 +52,7 @@ def _torch_name(dtype: torch.dtype) -> str:
 
 def pickled(wrapped: Wrapped, optimizer: Any, writer: TensorWriter) -> bytes:
     """Pickles model, options and optimiser. The optimiser's state is saved with the device's."""
-    model = wrapped.user_model
+    model = wrapped.model
     if isinstance(model, torch.nn.Module):  # restores the model's original class
         model = model_classes.shallow_copy(model)
     said = {"model": model, "options": wrapped.asked}

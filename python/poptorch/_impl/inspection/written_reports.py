@@ -6,7 +6,7 @@ from typing import Any
 
 from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import differing
-from poptorch._impl.wrapper import compile_log
+from poptorch._impl.wrapper import compile_log, model_classes
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.spec import Wrapped
 from poptorch._logging import logger_of
@@ -75,7 +75,7 @@ def about_of(wrapped: Wrapped, compiled: Compiled) -> dict[str, Any]:
     return {
         "name": compile_log.name_of(options, training=wrapped.training),
         "kind": "training" if wrapped.training else "inference",
-        "class": type(wrapped.model).__name__,
+        "class": model_classes.original_name(wrapped.model),
         "options": {name: repr(value) for name, value in differing(options).items()},
         "samples_per_run": batch * options.Distributed.numProcesses,  # replicas count all processes
     }

@@ -25,12 +25,10 @@ def load(
     if compiled:
         _check(model, loaded)
     for module, made in pairs:
-        for own, given in (
-            (module._parameters, made._parameters),
-            (module._buffers, made._buffers),
-        ):
-            for name, tensor in given.items():
-                if tensor is not own[name]:
+        for members in ("_parameters", "_buffers"):
+            own = vars(module)[members]
+            for name, tensor in vars(made)[members].items():
+                if tensor is not own.get(name):
                     _take(own, name, tensor)
         for name, value in vars(made).items():  # set_extra_state() may have set attributes
             if name not in _MEMBERS:

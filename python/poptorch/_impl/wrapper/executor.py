@@ -19,7 +19,7 @@ from poptorch._impl.wrapper.compiled_model import Compiled, existing
 from poptorch._impl.wrapper.host_changes import ModelWatch
 from poptorch._impl.wrapper.locking import at_once, one_thread
 from poptorch._impl.wrapper.spec import wrapped
-from poptorch._impl.wrapper.state import WrapperState
+from poptorch._impl.wrapper.state import WrapperState, wrapper_state
 from poptorch._logging import logger_of
 from poptorch._versions import VERSION
 from poptorch.options import Options
@@ -51,13 +51,13 @@ class PoplarExecutor(Inspected):
             user_model: The model that owns the weights, if `model` is a copy that shares them.
         """
         if isinstance(model, PoplarExecutor):
-            model = model.model
+            model = wrapper_state(model).wrapped.user_model
         made = wrapped(model, options, training, user_model)
         self._state = WrapperState(
             wrapped=made,
             weights=newest.Weights() if made.module is None else newest.weights_of(made.module),
             optimizer=optimizer,
-            watch=None if made.module is None else ModelWatch(made.user_module),
+            watch=None if made.module is None else ModelWatch(made.user_module, made.module),
             looks_at_runs=made.options.log_cycle_count or bool(made.options.anchored_tensors),
         )
         if training:
@@ -182,8 +182,8 @@ class PoplarExecutor(Inspected):
 
     @property
     def model(self):
-        """The user's model."""
-        return self._state.wrapped.user_model
+        """The copy of the model that the wrapper traces. It shares the tensors."""
+        return lifecycle.traced_model(self)
 
     @property
     def options(self) -> Options:
@@ -267,13 +267,13 @@ class PoplarExecutor(Inspected):
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
         """Loads into the model and, if compiled, onto the device; returns torch's key report.
 
-        assign: the model uses the given tensors' memory, dtypes and devices instead of copies.
+        assign: the model uses the memory of the given tensors instead of copies.
         """
-        compiled, user_model = self._state.compiled, self._state.wrapped.user_module
+        compiled, model = self._state.compiled, self._state.wrapped.user_module
         if assign:
-            report = assigned.load(user_model, state_dict, strict, compiled=compiled is not None)
+            report = assigned.load(model, state_dict, strict, compiled=compiled is not None)
         else:
-            report = user_model.load_state_dict(state_dict, strict)
+            report = model.load_state_dict(state_dict, strict)
         # A failed device gets the weights when it is attached again.
         if compiled is not None and not compiled.executable.has_failed():
             logger.debug("load_state_dict: implicit copyWeightsToDevice()")
@@ -328,7 +328,7 @@ class PoplarExecutor(Inspected):
         self, filename: str | PathLike, *args, export_model: bool = True, **kwargs
     ) -> None:
         """Calls compile(*args, **kwargs) unless compiled, then save(filename, export_model)."""
-        if self._state.compiled is None:
+        if not self.isCompiled():
             self.compile(*args, **kwargs)
         self.save(filename, export_model)
 
@@ -374,10 +374,10 @@ class PoplarExecutor(Inspected):
                 "[wrapper] a PoplarExecutor cannot be copied or pickled once it is compiled: save "
                 "its model, or call its save(), or destroy() first."
             )
-        made, model = self._state.wrapped, self._state.wrapped.user_model
+        made = self._state.wrapped
         groups = {} if made.module is None else made.groupings.requests(made.module)
         state = {"random_state": self._state.random_state, "groups": groups}
-        return _made_again, (model, made.asked, made.training, self._state.optimizer), state
+        return _made_again, (self.model, made.asked, made.training, self._state.optimizer), state
 
     def __setstate__(self, state: dict) -> None:
         self._state.random_state = state["random_state"]

@@ -106,7 +106,7 @@ class ModelWatch:
     The wrapper has a copy of the model's structure, and a program compiled for it.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, traced: torch.nn.Module) -> None:
         self.flags_touched = False  # a requires_grad was written since the compilation
         self._compiled_flags: dict[str, bool] = {}
         self._flags_warned = False
@@ -114,13 +114,17 @@ class ModelWatch:
         # While the wrapper is destroyed: warnings to log if it compiles again. Else None.
         self._postponed: list[tuple[str, str, str]] | None = None
         _install_hooks()
-        for module in model.modules():
+        # The copy's modules, whose changes take effect with the next compilation.
+        self._traced = weakref.WeakSet(traced.modules())
+        self._has_program = False
+        for module in (*model.modules(), *self._traced):
             _watched.setdefault(module, weakref.WeakSet()).add(self)
 
     def compiled(self, model: torch.nn.Module) -> None:
         """Records that a program was compiled for the model's current state."""
         self._compiled_flags = _flags(model)
         self.flags_touched = self._flags_warned = False
+        self._has_program = True
         postponed, self._postponed = self._postponed or (), None
         for loss in postponed:
             self._warn_of_loss(*loss)
@@ -128,6 +132,7 @@ class ModelWatch:
     def destroyed(self) -> None:
         """Records that there is no program any more; postpones warnings until the next one."""
         self._postponed = []
+        self._has_program = False
 
     def look_at_flags(self, model: torch.nn.Module) -> None:
         """Warns when parameters have been frozen or released since the compilation."""
@@ -148,6 +153,8 @@ class ModelWatch:
 
     def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
         """Notes that a module, parameter or buffer will be lost; `how`: "replaced", "deleted"."""
+        if module in self._traced and not self._has_program:
+            return
         loss = type(module).__name__.removeprefix("Poptorch"), name, how
         if self._postponed is None:
             self._warn_of_loss(*loss)

@@ -25,6 +25,18 @@ from poptorch._logging import logger_of
 logger = logger_of(__name__)
 
 
+def traced_model(wrapper: Wrapper) -> Callable:
+    """Returns the copy of the model that the wrapper traces.
+
+    In training it has a class like the wrapped model's, except during a trace.
+    """
+    wrapped = wrapper_state(wrapper).wrapped
+    if wrapped.training and model_classes.is_wrapped(wrapped.user_module):
+        if not model_classes.is_wrapped(wrapped.trained_model):
+            model_classes.wrap_class(wrapped.trained_model, wrapper)
+    return wrapped.model
+
+
 def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compiled:
     """Compiles for calls with arguments like these; `positional`: none was a keyword argument."""
 
@@ -67,6 +79,7 @@ def _made(
     results.explain_backward()
     if wrapped.training:
         model_classes.wrap_again(wrapped.user_module, wrapper)
+        model_classes.unwrap_class(wrapped.trained_model)  # forward may look at its class
         if optimizer is None:
             optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
             state.optimizer = optimizer
@@ -107,6 +120,7 @@ def end(wrapper: Wrapper) -> None:
         state.watch.destroyed()
     if state.wrapped.training:
         model_classes.unwrap(state.wrapped.user_module)
+        model_classes.unwrap_class(state.wrapped.trained_model)
         unwrapped_models.forget(state.wrapped.user_module)
 
 

@@ -80,6 +80,11 @@ def _plain(tensor: Any) -> torch.Tensor:
         return data.requires_grad_(tensor.requires_grad)
 
 
+def original_name(obj: object) -> str:
+    """Returns the name of the class that an object has outside of a wrapper."""
+    return _original_class(type(obj)).__name__
+
+
 def _original_class(kind: type) -> type:
     """Returns the class that `kind` replaces; `kind` itself unless a training wrapper made it."""
     return kind.__dict__.get("_poptorch_original", kind)
@@ -246,6 +251,12 @@ def unwrap(model: torch.nn.Module) -> None:
     if is_wrapped(model):
         for tensor in tensors_of(model):
             unwrap_tensor(tensor)
+        unwrap_class(model)
+
+
+def unwrap_class(model: torch.nn.Module) -> None:
+    """Restores the original class of the model alone."""
+    if is_wrapped(model):
         model.__class__ = _original_class(type(model))
         if isinstance(model, torch.fx.GraphModule):
             model.recompile()  # the class still has the code of the wrapped model's graph

@@ -28,7 +28,8 @@ class Wrapped:
 
     options: the options that the model uses, with those that follow from the model.
     asked: the user's options, unchanged.
-    model: a copy that shares the user's tensors, but not attributes such as `training`.
+    model: a copy that shares the user's tensors, but not attributes such as `training`. The wrapper
+    traces it, so that changes of it before the compilation take effect.
     """
 
     user_model: Callable
@@ -60,7 +61,8 @@ class Wrapped:
     def name(self) -> str:
         """The name of the wrapper in messages."""
         kind = "training" if self.training else "inference"
-        what = type(self.model).__name__ if self.module is not None else repr(self.model)
+        named = self.module is not None
+        what = model_classes.original_name(self.model) if named else repr(self.model)
         return f"{value_of(self.options, 'model_name') or what} for {kind}"
 
 
