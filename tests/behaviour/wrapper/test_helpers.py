@@ -207,6 +207,45 @@ def test_popart_ir_has_what_pipelines_stash_and_what_is_a_checkpoint(marks):
     assert "Stash" not in single._debugGetPopartIR()
 
 
+class Skipping(torch.nn.Module):
+    """Four layers on four IPUs; `skips` says which values go past layers.
+
+    forward: labels wait on their IPU for the loss. backward: a mask is used in every layer.
+    """
+
+    def __init__(self, skips):
+        super().__init__()
+        self.skips = skips
+        layers = [torch.nn.Linear(3, 3) for _ in range(4)]
+        self.layers = torch.nn.ModuleList(
+            poptorch.BeginBlock(layer, f"s{k}") for k, layer in enumerate(layers)
+        )
+
+    def forward(self, x, mask):
+        for k, layer in enumerate(self.layers):
+            x = poptorch.recomputationCheckpoint(layer(x))
+            if self.skips == "mask" or (self.skips == "label" and k == 3):
+                x = x + mask if self.skips == "label" else x * mask
+        return poptorch.identity_loss(x.square(), "mean")
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize("skips, extra", [("none", 0), ("label", 0), ("mask", 3)])
+def test_popart_ir_lists_what_crosses_from_forward_to_backward(skips, extra, train):
+    stages = [poptorch.Stage(f"s{k}").ipu(ipu) for k, ipu in enumerate([0, 1, 2, 3])]
+    options = poptorch.Options().setExecutionStrategy(poptorch.PipelinedExecution(*stages))
+    if train:
+        options.Training.gradientAccumulation(8)
+    else:
+        options.deviceIterations(8)
+    wrap = poptorch.trainingModel if train else poptorch.inferenceModel
+    wrapped = wrap(Skipping(skips), options)
+    wrapped(torch.randn(8, 3), torch.ones(8, 3))
+    ops = json.loads(wrapped._debugGetPopartIR())["maingraph"]
+    stashes = [op["inputs"][0] for op in ops if op["type"] == "Stash"]
+    assert len(stashes) == (3 + extra if train else 0)
+
+
 def test_popart_ir_is_json_of_ops():
     wrapped = poptorch.inferenceModel(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()))
     wrapped(X)

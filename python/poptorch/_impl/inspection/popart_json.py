@@ -5,13 +5,16 @@ import re
 
 from poptorch_core import _core
 
-_STASHING = re.compile(r"^ *stash\(%(\S+)\) @\[stash=(\d+)\b", re.M)
+_STASHING = re.compile(r"^ *stash\(%(\S+)\) @\[stash=(\d+)\b.*? stage=(\d+)", re.M)
+_RESTORING = re.compile(r" = restore\(\) @\[stash=(\d+)\b.*? stage=(\d+)")
+_STAGES = re.compile(r"^execution \{.*?\bforward_stages=(\d+)", re.M)
 
 
 def as_json(text: str, program: str = "") -> str:
     """Converts the text of an IR stage to {"maingraph": [op, ...], "<called graph>": [op, ...]}.
 
-    program: the text of the compiled program. Its stashes become ops of type "Stash" at the end.
+    program: the text of the compiled program. Its stashes of values that cross from a stage's
+    forward to its backward run become ops of type "Stash" at the end.
     An op is {"type", "name", "inputs", "outputs", "attributes"}. Its name is the module's path and
     the kind of op. Attributes are text, also those of poptorch.Attribute. An op that
     recomputationCheckpoint marks has the type "Checkpoint".
@@ -20,17 +23,28 @@ def as_json(text: str, program: str = "") -> str:
     for graph in _core.parse(text).graphs:
         name = "maingraph" if graph.name == "main" else graph.name
         graphs[name] = _listed(graph.ops)
-    graphs["maingraph"] += _stashes(program)
+    if stages := _STAGES.search(text):
+        graphs["maingraph"] += _stashes(program, 2 * (int(stages[1]) - 1))
     return json.dumps(graphs)
 
 
-def _stashes(program: str) -> list[dict]:
-    """Returns an op for each stash of the program, however often values are put into it."""
-    values = {number: value for value, number in reversed(_STASHING.findall(program))}
+def _stashes(program: str, last: int) -> list[dict]:
+    """Returns an op for each value that waits for the backward run of its stage.
+
+    last: the number of the last stage. The backward run of forward stage i is stage `last - i`.
+    """
+    names: dict[int, str] = {}
+    stages: dict[int, set[int]] = {}
+    for value, number, stage in _STASHING.findall(program):
+        names.setdefault(int(number), value)
+        stages.setdefault(int(number), set()).add(int(stage))
+    for number, stage in _RESTORING.findall(program):
+        stages.setdefault(int(number), set()).add(int(stage))
     return [
         {"type": "Stash", "name": f"Stash_{value}", "inputs": [value],
          "outputs": [f"stashed_{value}"], "attributes": {}}
-        for _, value in sorted(values.items())
+        for number, value in sorted(names.items())
+        if any(2 * stage < last and last - stage in stages[number] for stage in stages[number])
     ]  # fmt: skip
 
 
