@@ -296,6 +296,20 @@ def test_fast_gather_last_dim(dtype):
     assert torch.equal(gathered(data, indices), expected)
 
 
+@pytest.mark.parametrize(
+    "attributes", [{"axis": -1}, {"axis": 0, "name": "x"}, {"values": [1.0, 2.0]}, {}, None]
+)
+def test_fast_gather_last_dim_ignores_attributes(attributes):
+    def forward(data, indices):
+        name, domain = "FastGatherLastDim", "poptorch.custom_ops"
+        return poptorch.custom_op([data, indices], name, domain, 1, [indices], attributes)[0]
+
+    data, indices = torch.randn(2, 5), torch.tensor([[4, 0, 1], [2, 2, 3]])
+    expected = torch.gather(data, -1, indices)
+    assert torch.equal(poptorch.inferenceModel(forward)(data, indices), expected)
+    assert torch.equal(forward(data, indices), expected)
+
+
 def test_fast_gather_last_dim_is_differentiable():
     class Model(torch.nn.Module):
         def __init__(self):

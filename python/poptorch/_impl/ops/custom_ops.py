@@ -94,17 +94,17 @@ def apply(use: Use, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
     if _native.is_tracing() or any(map(_native.is_traced, inputs)):
         return list(torch.ops.poptorch.custom_op(inputs, *use))
     if use[:3] == _GATHER:
-        return [_gather(use.attributes, *inputs)]
+        return [_gather(*inputs)]  # it reads no attributes
     if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
         return list(_Differentiable.apply(use, *inputs))
     return _native.run_custom_op(inputs, *use)
 
 
-def _gather(attributes: str, *inputs: torch.Tensor) -> torch.Tensor:
-    if len(inputs) != 2 or attributes != "{}":
+def _gather(*inputs: torch.Tensor) -> torch.Tensor:
+    if len(inputs) != 2:
         raise Error(
-            "[custom_op] FastGatherLastDim takes 2 inputs, data and indices, and has no "
-            f"attributes, but got {len(inputs)} and {attributes}."
+            "[custom_op] FastGatherLastDim takes 2 inputs, data and indices, but got "
+            f"{len(inputs)}."
         )
     data, indices = inputs
     if data.dim() != indices.dim() or data.shape[:-1] != indices.shape[:-1]:
