@@ -291,3 +291,12 @@ def test_a_saved_model_warns_about_what_it_does_not_write(tmp_path, caplog):
     again.load_state_dict(wrapper.model.state_dict())
     again.loadExecutable(tmp_path / "m.poptorch")
     torch.testing.assert_close(again(x), expected)
+
+
+def test_a_number_that_is_returned_is_refused():
+    def forward(self, x):
+        self.n += 1
+        return x + 1, self.n
+
+    with pytest.raises(poptorch.Error, match=r"an earlier call wrote to self.n"):
+        wrapped(model(forward))(torch.ones(2, 3))

@@ -244,3 +244,28 @@ def test_close_results_of_objects():
     other.more = 1
     with pytest.raises(poptorch.Error, match=r"\[testing\] structures differ"):
         poptorch.testing.allclose(one, other)
+
+
+@pytest.mark.parametrize(
+    "change, name",
+    [
+        (lambda v: setattr(v, "x", v.x * 2), "value.x"),
+        (lambda v: setattr(v, "y", v.x * 2), "value"),
+        (lambda v: delattr(v, "items"), "value"),
+        (lambda v: v.items.append(v.x), "value.items"),
+        (lambda v: v.items[0].update(a=None), "value.items[0]['a']"),
+        (lambda v: v.items[0].pop("a"), "value.items[0]"),
+        (lambda v: v.x.add_(1), None),
+        (lambda v: v.items + [v.x], None),
+    ],
+)
+def test_changes_of_an_argument_are_warned_about(change, name, caplog):
+    value = types.SimpleNamespace(x=A.clone(), items=[{"a": B}])
+
+    def model(value):
+        change(value)
+        return value.x + 1
+
+    infer(model)(value)
+    told = [r.message for r in caplog.records if "of its arguments, but gets a copy" in r.message]
+    assert [text.split()[2] for text in told] == ([] if name is None else [name])

@@ -24,6 +24,7 @@ from poptorch_core import Error, _torch
 logger = logger_of(__name__)
 
 Tensors = list[torch.Tensor]
+Forward = Callable[[Tensors], tuple[Tensors, Node | None]]
 
 _CURE = (
     "Only parameters and buffers keep their values on the device between calls. Make it a buffer "
@@ -36,14 +37,15 @@ class ForwardEffects:
     """The writes of a model's forward, in its traces and at each run.
 
     model: the model or function that is traced.
-    forward: runs it with the tensors of a trace, and returns the tensors of its results.
+    forward: runs it with the tensors of a trace, and returns the tensors of its results, and their
+    structure.
     twins: the user's modules, by the identity of their copies in the model.
     """
 
     def __init__(
         self,
         model: Callable[..., Any],
-        forward: Callable[[Tensors], Tensors],
+        forward: Forward,
         twins: dict[int, torch.nn.Module] | None = None,
     ) -> None:
         self._model = model
@@ -72,6 +74,8 @@ class ForwardEffects:
         second = self._second(first, trace)
         if second.text != first.text:
             raise _refusal(first.changes, _difference(first.text, second.text))
+        if first.node is not None and not _is_like(first.node, second.node):
+            raise _refusal(first.changes, "", "its results are not of the same structure")
         later = {change.place: change for change in second.changes}
         known = {change.place for change in first.changes}
         grown = {place[0] for place in later if place not in known}  # each call adds values
@@ -83,7 +87,7 @@ class ForwardEffects:
             is_last = change.holder.identity not in grown
             if node is None:  # as everything that forward's Python code does, it was done once
                 is_last = is_last and _is_final(change, found)
-            elif is_last := is_last and _is_like(node[0], second.nodes.get(change.place)):
+            elif is_last := is_last and _is_like(node[0], second.node_of(change)):
                 self._kept.append((change, *node))
             if not is_last:
                 lost.append(change.name)
@@ -161,14 +165,17 @@ class _Trace:
     """
 
     def __init__(
-        self, model: Callable[..., Any], forward: Callable[[], Tensors], reads: Reads | None = None
+        self,
+        model: Callable[..., Any],
+        forward: Callable[[], tuple[Tensors, Node | None]],
+        reads: Reads | None = None,
     ) -> None:
         before = Snapshot(model)
         self.tensors: Tensors = []
         self.nodes: dict[Any, tuple[Node, int]] = {}
         try:
             with contextlib.nullcontext() if reads is None else reads.recorded():
-                self.results = forward()
+                self.results, self.node = forward()
             self.changes = before.changes()
             for change in self.changes:
                 self._keep(change)
@@ -180,6 +187,11 @@ class _Trace:
             undo([change for change in before.changes() if _is_of_trace(change.after)])
             raise
         undo(self.changes)
+
+    def node_of(self, change: Change) -> Node | None:
+        """Returns the structure of a change that holds tensors of the trace."""
+        found = self.nodes.get(change.place)
+        return found and found[0]
 
     def _keep(self, change: Change) -> None:
         leaves: Tensors = []
@@ -205,11 +217,11 @@ def _is_final(change: Change, later: Change | None) -> bool:
     return type(change.after) is type(later.after) and bool(change.after == later.after)
 
 
-def _is_like(first: Node, second: tuple[Node, int] | None) -> bool:
+def _is_like(first: Node, second: Node | None) -> bool:
     if second is None:
         return False
     try:
-        check_same(first, second[0])
+        check_same([first], [second])
     except Error:
         return False
     return True

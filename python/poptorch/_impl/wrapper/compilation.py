@@ -13,6 +13,7 @@ from poptorch._impl.optimisers import foreign_parameters, popart_log, updates
 from poptorch._impl.options import core_table
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.options.stored_values import state_of
+from poptorch._impl.pytree.structures import Node
 from poptorch._impl.trace import closures, session
 from poptorch._impl.trace.forward_effects import ForwardEffects, twins_of
 from poptorch._impl.weights import transfer
@@ -30,6 +31,7 @@ from poptorch._impl.wrapper.call_arguments import (
     check_weights,
     warn_about_dicts,
 )
+from poptorch._impl.wrapper.changed_arguments import ArgumentWatch
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.execution_text import anchor_lines, group_lines, optimiser_lines
 from poptorch._impl.wrapper.host_changes import OptimiserWatch
@@ -148,16 +150,20 @@ def _executable(
     recorder: results.Outputs,
     progress: Progress,
 ) -> _native.Executable:
-    def forward(tensors):
+    def forward(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Node | None]:
+        outputs = recorder if recorder.node is None else results.Outputs()  # of a second trace
         if wrapped.module is None:
             _native.freeze(closures.constants_of(wrapped.model))
         positional, keyword = arguments.as_called(iter(tensors))
+        watch = ArgumentWatch([n.name for n in arguments.positional], positional, keyword)
         with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
-            leaves = recorder.record(wrapped.model(*positional, **keyword))
-            if wrapped.training and options.output_mode != OutputMode.Sum:
-                grouped = wrapped.groupings.of(wrapped.model)
-                recorder.weights = returned_weights.find(leaves, wrapped.module, grouped)
-            return leaves
+            leaves = outputs.record(wrapped.model(*positional, **keyword))
+        if wrapped.training and options.output_mode != OutputMode.Sum:
+            grouped = wrapped.groupings.of(wrapped.model)
+            outputs.weights = returned_weights.find(leaves, wrapped.module, grouped)
+        if outputs is recorder:
+            watch.look()
+        return leaves, outputs.node
 
     effects = ForwardEffects(wrapped.model, forward, twins_of(wrapped.model, wrapped.user_model))
     inputs = [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors]

@@ -3,6 +3,7 @@
 import operator
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from poptorch._impl.pytree import objects
