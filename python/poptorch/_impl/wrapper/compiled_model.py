@@ -102,3 +102,15 @@ def existing(compiled: Compiled | None) -> Compiled:
     if compiled is None:
         raise Error(f"{NO_EXECUTABLE} Call the wrapper, or its compile(), first.")
     return compiled
+
+
+def are_expected(
+    expected: list[tuple[torch.Size, torch.dtype]] | None, args: tuple, kwargs: dict
+) -> bool:
+    """Returns whether a call's arguments are plain tensors of the expected shapes and dtypes."""
+    if expected is None or kwargs or len(args) != len(expected):
+        return False
+    for tensor, (shape, dtype) in zip(args, expected):  # noqa: B905  (lengths are equal)
+        if type(tensor) is not torch.Tensor or tensor.dtype is not dtype or tensor.shape != shape:
+            return False
+    return True

@@ -15,7 +15,7 @@ from poptorch._impl.weights import assigned, newest, transfer
 from poptorch._impl.weights.replica_groups import Request, grouped
 from poptorch._impl.wrapper import anchors, device_binding, lifecycle, model_classes
 from poptorch._impl.wrapper.call_arguments import Arguments
-from poptorch._impl.wrapper.compiled_model import Compiled, existing
+from poptorch._impl.wrapper.compiled_model import Compiled, are_expected, existing
 from poptorch._impl.wrapper.host_changes import ModelWatch
 from poptorch._impl.wrapper.locking import at_once, one_thread
 from poptorch._impl.wrapper.spec import wrapped
@@ -81,7 +81,7 @@ class PoplarExecutor(Inspected):
         """
         state = self._state
         compiled, tensors = state.compiled, args
-        if compiled is None or not _are_expected(compiled.device.expected, args, kwargs):
+        if compiled is None or not are_expected(compiled.device.expected, args, kwargs):
             compiled, tensors = self._prepare(args, kwargs)
         device, shared = compiled.device, state.weights
         if compiled.optimiser is not None and not device.has_optimiser:
@@ -383,18 +383,6 @@ class PoplarExecutor(Inspected):
         self._state.random_state = state["random_state"]
         if self._state.wrapped.module is not None:
             self._state.wrapped.groupings.request_all(self._state.wrapped.module, state["groups"])
-
-
-def _are_expected(
-    expected: list[tuple[torch.Size, torch.dtype]] | None, args: tuple, kwargs: dict
-) -> bool:
-    """Returns whether a call's arguments are plain tensors of the expected shapes and dtypes."""
-    if expected is None or kwargs or len(args) != len(expected):
-        return False
-    for tensor, (shape, dtype) in zip(args, expected):  # noqa: B905  (lengths are equal)
-        if type(tensor) is not torch.Tensor or tensor.dtype is not dtype or tensor.shape != shape:
-            return False
-    return True
 
 
 def _made_again(
