@@ -2,6 +2,8 @@
 
 from enum import Enum as _Enum, IntEnum as _IntEnum
 
+from poptorch_core import group_numbers as _numbers
+
 
 class OutputMode(_IntEnum):
     """Selects the micro-batches whose outputs a call returns."""
@@ -96,17 +98,17 @@ class MultiConvPlanType(_IntEnum):
 class CommGroupType(_IntEnum):
     """Selects the replicas that form a group."""
 
-    All = 0
-    Consecutive = 1
-    Orthogonal = 2
-    NoGrouping = 3
+    All = _numbers.ALL
+    Consecutive = _numbers.CONSECUTIVE
+    Orthogonal = _numbers.ORTHOGONAL
+    NoGrouping = _numbers.SEPARATE
 
 
 class VariableRetrievalMode(_IntEnum):
     """Selects the replicas whose values of a grouped weight are returned."""
 
-    OnePerGroup = 0
-    AllReplicas = 2
+    OnePerGroup = _numbers.ONE_PER_GROUP
+    AllReplicas = _numbers.ALL_REPLICAS
 
 
 class MatMulSerializationMode(_Enum):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from poptorch_core import group_numbers
 from popxl._impl import popart_views
 from popxl._impl.records.link import made
 
@@ -12,9 +13,9 @@ from popxl._impl.records.link import made
 class VariableRetrievalMode(IntEnum):
     """The replicas whose values of a variable the host gets."""
 
-    OnePerGroup = 0
-    AllReduceReplicas = 1
-    AllReplicas = 2
+    OnePerGroup = group_numbers.ONE_PER_GROUP
+    AllReduceReplicas = group_numbers.ALL_REDUCE_REPLICAS
+    AllReplicas = group_numbers.ALL_REPLICAS
 
 
 RETRIEVAL_MODES = {

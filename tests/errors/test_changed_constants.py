@@ -32,20 +32,19 @@ def triple(x):
 
 
 CHANGES = {
-    "attribute": (Settings(1), Settings(2), "Settings but got .* attributes: size was 1 and is 2"),
+    "attribute": (Settings(1), Settings(2), "setting.size: expected 1 but got 2"),
     "nested": (
         Settings(1, Settings(2)),
         Settings(1, Empty()),
-        r"kind was \S*Settings and is \S*Empty",
+        r"setting.kind: expected \S* \S*Settings\S* but got \S* \S*Empty",
     ),
-    "nothing": (Settings(1), Settings(1), r"the \S*Settings of the first call but got another one"),
     "without attributes": (object(), object(), "builtins.object of the first call"),
     "functions": (
         double,
         triple,
         r"expected double \(\S*test_changed_constants.py:\d+\) but got triple \(\S*:\d+\)",
     ),
-    "inside": ([1, Settings(1)], [1, Settings(3)], r"setting\[1\].*size was 1 and is 3"),
+    "inside": ([1, Settings(1)], [1, Settings(3)], r"setting\[1\].size: expected 1 but got 3"),
     "methods": (Settings(1).__init__, Settings(2).__init__, r"Settings.__init__ \(\S*:\d+\)"),
     "numbers": (2, 3, "expected 2 but got 3. Pass a tensor for a number"),
 }

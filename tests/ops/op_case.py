@@ -103,7 +103,8 @@ class _Trained(torch.nn.Module):
     def forward(self, *others):
         held, rest = iter(self.held), iter(others)
         arguments = [next(held) if d else next(rest) for d in self.differentiable]
-        outputs = _as_tuple(self.function(*arguments))
+        # Copies: a result that is a view of a parameter has its value after the step.
+        outputs = [out.clone() for out in _as_tuple(self.function(*arguments))]
         weights = [getattr(self, name) for name in self.weight_names]
         return outputs, poptorch.identity_loss(_loss(outputs, weights), reduction="none")
 

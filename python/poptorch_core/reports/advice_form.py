@@ -16,7 +16,7 @@ class Advice:
         kind: The rule.
         page: The page of the report that shows it.
         text: A sentence with the figure.
-        cure: What to do, in the imperative.
+        cure: Advice, in the imperative.
         figure: The figure, in `unit`.
         unit: The unit of the figure.
         ipu: The IPU that it is about, or -1.

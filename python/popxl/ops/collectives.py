@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from poptorch_core import group_numbers
 from popxl._impl.records import of
 from popxl.context import get_ir
 from popxl.dtypes import core_name
@@ -43,10 +44,10 @@ def _reduction(op: str) -> str:
 class CommGroupType(IntEnum):
     """The kind of replica groups, in PopART's older interface."""
 
-    All = 0
-    Consecutive = 1
-    Orthogonal = 2
-    Ungrouped = 3
+    All = group_numbers.ALL
+    Consecutive = group_numbers.CONSECUTIVE
+    Orthogonal = group_numbers.ORTHOGONAL
+    Ungrouped = group_numbers.SEPARATE
 
 
 @dataclass(frozen=True)

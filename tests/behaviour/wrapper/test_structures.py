@@ -1,6 +1,7 @@
 """Nested structures of all kinds pass through a wrapped model as through the bare model."""
 
 import collections
+import copy
 import types
 import weakref
 
@@ -118,6 +119,7 @@ def change_scale(value):
     ],
 )
 def test_a_value_that_changes_in_place_is_refused(value, change, text):
+    value = copy.deepcopy(value)  # the placement configurations have the same parameters
     wrapped = infer(lambda x, value: x + 1)
     for _ in range(2):
         torch.testing.assert_close(wrapped(A, value=value), A + 1)

@@ -144,7 +144,7 @@ class _Worker:
         self._iterator: Any = None
         self._first: Any = None
         self._items = _Items(task.structure)
-        self._slot = 0
+        self._slot, self._is_stopped = 0, False
         self._rows = 0  # rows in the current slot, when rebatching
         self._drop = 0  # rows at the beginning of the epoch to skip
         self._epochs = 0  # completed epochs
@@ -189,16 +189,19 @@ class _Worker:
 
         Raises _Renewed if the parent sends another data set.
         """
+        if self._is_stopped:
+            return False
         stop = [self._connection.fileno()]
         if not self._connection.poll() and semaphore.acquire(unless=stop):
             return True
         try:
             message = self._connection.recv()
         except (EOFError, OSError):  # the parent has closed the connection
-            return False
-        if message == "stop":
-            return False
-        raise _Renewed(message)
+            message = "stop"
+        if message != "stop":
+            raise _Renewed(message)
+        self._is_stopped = True  # for the waits of all callers
+        return False
 
     def _start(self) -> bool:
         """Describes the first item to the parent and receives the ring for it.

@@ -83,10 +83,11 @@ class ForwardEffects:
         done = [change for change in first.changes if change.place not in first.nodes]
         self._put([(change.holder, change.key, change.after) for change in done])
         for change in first.changes:
-            found, node = later.get(change.place), first.nodes.get(change.place)
-            is_last = change.holder.identity not in grown
-            if node is None:  # as everything that forward's Python code does, it was done once
-                is_last = is_last and _is_final(change, found)
+            node, is_last = first.nodes.get(change.place), change.holder.identity not in grown
+            if change.place not in first.nodes:  # the trace has done it, as all Python code
+                is_last = is_last and _is_final(change, later.get(change.place))
+            elif node is None:
+                is_last = False
             elif is_last := is_last and _is_like(node[0], second.node_of(change)):
                 self._kept.append((change, *node))
             if not is_last:
@@ -161,7 +162,7 @@ class _Trace:
     """One run of forward in a trace, and what it changed. The changes are undone.
 
     nodes: for each change of which a tensor of the trace is a part, its structure and the number of
-    its first tensor among `tensors`.
+    its first tensor among `tensors`; None if its structure is not known.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class _Trace:
     ) -> None:
         before = Snapshot(model)
         self.tensors: Tensors = []
-        self.nodes: dict[Any, tuple[Node, int]] = {}
+        self.nodes: dict[Any, tuple[Node, int] | None] = {}
         try:
             with contextlib.nullcontext() if reads is None else reads.recorded():
                 self.results, self.node = forward()
@@ -194,18 +195,29 @@ class _Trace:
         return found and found[0]
 
     def _keep(self, change: Change) -> None:
-        leaves: Tensors = []
-        node = flatten(change.after, leaves)
+        found = _taken_apart(change.after)
+        if found is None:
+            self.nodes[change.place] = None
+            return
+        node, leaves = found
         if any(_torch.is_traced(leaf) and _torch.known(leaf) is None for leaf in leaves):
             self.nodes[change.place] = node, len(self.tensors)
             self.tensors += leaves
 
 
-def _is_of_trace(value: Any) -> bool:
-    """Returns whether a tensor of the trace is a part of a value."""
+def _taken_apart(value: Any) -> tuple[Node, Tensors] | None:
+    """Returns the structure and the tensors of a value, or None if it has no known structure."""
     leaves: Tensors = []
-    flatten(value, leaves)
-    return any(_torch.is_traced(leaf) for leaf in leaves)
+    try:
+        return flatten(value, leaves), leaves
+    except Error:
+        return None
+
+
+def _is_of_trace(value: Any) -> bool:
+    """Returns whether a tensor of the trace is, or may be, a part of a value."""
+    found = _taken_apart(value)
+    return found is None or any(map(_torch.is_traced, found[1]))
 
 
 def _is_final(change: Change, later: Change | None) -> bool:

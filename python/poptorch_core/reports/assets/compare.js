@@ -72,8 +72,8 @@ async function compareViews(body, modules) {
   body.replaceChildren();
   const { rows, children } = pairModules(modules, compared.modules);
   body.append(card("Whole", wholeTable()));
-  const cycles = card("Cycles: the largest differences of modules themselves");
-  const memory = card("Memory: the largest differences of modules themselves");
+  const cycles = card("Cycles: the modules with the largest differences, without submodules");
+  const memory = card("Memory: the modules with the largest differences, without submodules");
   body.append(el("div.two", {}, cycles, memory));
   const column = (title, side, what, format) => ({ title, value: (row) => sideOf(row, side, what), cell: (row) => (row[side] ? format(sideOf(row, side, what)) : "–"), numeric: true });
   const change = (title, what, format) => ({ title, value: (row) => Math.abs(differenceOf(row, what)), cell: (row) => difference(sideOf(row, "a", what), sideOf(row, "b", what), format), numeric: true, width: "minmax(130px, 1.4fr)" });
@@ -92,7 +92,7 @@ async function compareViews(body, modules) {
       change("Difference", "memory", bytes),
     ],
   });
-  body.append(card("By module, each with all that is below it", note("Memory is of parameters and of what forward ops make."), tree.element));
+  body.append(card("By module, including its submodules", note("Memory counts parameters and the results of forward ops."), tree.element));
   await Promise.all([differenceChart(cycles, rows, children, "cycles", short), differenceChart(memory, rows, children, "memory", bytes)]);
 }
 
@@ -106,7 +106,7 @@ function wholeTable() {
     ["Bound by", head.summary.bound_by, other.summary.bound_by, ""],
     line("Time of a run", head.summary.seconds_per_run, other.summary.seconds_per_run, seconds),
     line("Cycles of a run", head.summary.cycles_per_run, other.summary.cycles_per_run, count),
-    head.summary.samples_per_second && other.summary.samples_per_second && line("Samples a second", head.summary.samples_per_second, other.summary.samples_per_second, digits, false),
+    head.summary.samples_per_second && other.summary.samples_per_second && line("Samples per second", head.summary.samples_per_second, other.summary.samples_per_second, digits, false),
     line("Memory of the fullest IPU", most(head), most(other), bytes),
     ...memoryLines(line, head.memory.ipus, other.memory.ipus),
     line("Compilation", head.compile.seconds, other.compile.seconds, seconds),

@@ -15,7 +15,7 @@ definePage("compile", "Compile", async (section) => {
   );
   if (!passes.length) return section.append(note("No passes ran: the executable was loaded."));
   const times = card("Time by pass, the longest first");
-  const ops = card("Ops after each pass, in the order of passes");
+  const ops = card("Number of ops after each pass, in the order of the passes");
   section.append(times, ops);
   const rows = passes.map((pass, number) => ({ ...pass, number }));
   const list = new RowTable({

@@ -15,7 +15,7 @@ async function sourceText(source) {
 
 async function sourceBox(instructions, row) {
   const source = sourceOf(instructions, row);
-  if (!source) return note("No line of the source is known for this instruction.");
+  if (!source) return note("The source line of this instruction is not known.");
   const text = await sourceText(source);
   return el("div.source", {}, el("code.place", {}, source), text && el("pre", {}, text.trim()));
 }

@@ -18,8 +18,8 @@ definePage("execution", "Execution", async (section, state, isOpen) => {
 class ExecutionView extends LanesView {
   intro() {
     const { complete, shown_cycles, total_cycles } = head.execution;
-    const made = el("p", {}, `${count(this.events.rows)} events on ${count(this.lanes.length)} lane${this.lanes.length === 1 ? "" : "s"}. A run takes ${count(total_cycles)} cycles, ${seconds(cyclesToSeconds(total_cycles))}; what a lane does between events is waiting.`);
-    if (!complete) made.append(` Not all of it is kept: the first ${count(shown_cycles)} cycles are whole, and the rest stands as bars of several rounds.`);
+    const made = el("p", {}, `${count(this.events.rows)} events on ${count(this.lanes.length)} lane${this.lanes.length === 1 ? "" : "s"}. A run takes ${count(total_cycles)} cycles, ${seconds(cyclesToSeconds(total_cycles))}; between events, a lane waits.`);
+    if (!complete) made.append(` The events are not complete: those of the first ${count(shown_cycles)} cycles are kept one by one, and bars show several rounds of the rest.`);
     return made;
   }
 
@@ -36,7 +36,7 @@ class ExecutionView extends LanesView {
       { role: "group", "aria-label": "Zoom" },
       el("button", { type: "button", "aria-label": "Zoom in", click: zoom(0.5) }, "+"),
       el("button", { type: "button", "aria-label": "Zoom out", click: zoom(2) }, "−"),
-      !head.execution.complete && el("button", { type: "button", title: "What is kept event by event", click: () => this.show(0, head.execution.shown_cycles) }, "Whole part"),
+      !head.execution.complete && el("button", { type: "button", title: "Events that are kept one by one", click: () => this.show(0, head.execution.shown_cycles) }, "Whole part"),
       el("button", { type: "button", click: () => this.show(0, this.end) }, "All"),
     );
     const units = choice("Axis", [["time", "Time"], ["cycles", "Cycles"]], this.unit, (unit) => {
@@ -106,7 +106,7 @@ class ExecutionView extends LanesView {
         ["Micro-batch", events.micro_batch[row] >= 0 ? String(events.micro_batch[row]) : ""],
         ["Rounds", rounds > 1 ? `${count(rounds)} as one bar` : ""],
       ]),
-      el("p", {}, el("a", { href: link("graph", { view: "ops", op: instruction }) }, "Its text in every form →")),
+      el("p", {}, el("a", { href: link("graph", { view: "ops", op: instruction }) }, "Its text in every IR stage →")),
     );
     if (this.chosen === row) this.details.replaceChildren(box);
   }

@@ -37,7 +37,7 @@ async function modulesView(body, modules, state) {
     return { value: (row) => modules[column][row], cell: (row) => bar(modules[column][row] / top, text(modules[column][row])), numeric: true };
   };
   const tree = new TreeTable({
-    label: "Modules, with the sums of all below them",
+    label: "Modules, with the sums of their submodules",
     roots,
     height: 420,
     children: (row) => children.get(row) ?? [],
@@ -49,13 +49,13 @@ async function modulesView(body, modules, state) {
       { title: "Cycles of a run", ...barOf("cycles", short), hint: "Modelled, of all IPUs" },
       { title: "Parameters", value: (row) => modules.parameters[row], cell: (row) => short(modules.parameters[row]), numeric: true },
       { title: "Parameter memory", ...barOf("parameter_bytes", bytes) },
-      { title: "Activation memory", ...barOf("activation_bytes", bytes), hint: "Of what its forward ops make, of one micro-batch" },
+      { title: "Activation memory", ...barOf("activation_bytes", bytes), hint: "Results of its forward ops, for one micro-batch" },
       { title: "Instructions", value: (row) => modules.instructions[row], cell: (row) => count(modules.instructions[row]), numeric: true, width: "90px" },
       { title: "IPU", value: (row) => modules.ipu[row], cell: (row) => (modules.ipu[row] >= 0 ? String(modules.ipu[row]) : modules.instructions[row] ? "several" : "–"), numeric: true, width: "70px" },
     ],
     open: (row) => remember({ path: path(row) }),
   });
-  const box = card("Modules, each with all that is below it", tree.element);
+  const box = card("Modules, including their submodules", tree.element);
   body.append(box);
   const wanted = state.has("path") ? [...Array(modules.rows).keys()].find((row) => path(row) === state.get("path")) : -1;
   if (wanted >= 0) {
@@ -121,7 +121,7 @@ function treemap(nodes, tipOf, format) {
 
 function opsView(body, instructions, state) {
   const details = el("div", { "aria-live": "polite" });
-  const filter = el("input", { type: "search", placeholder: "Op, tensor, module, file …", "aria-label": "Show only what has this in it" });
+  const filter = el("input", { type: "search", placeholder: "Op, tensor, module, file …", "aria-label": "Show only rows that contain this text" });
   const shown = el("span.soft");
   const all = Array.from({ length: instructions.rows }, (_, row) => row);
   const text = (name) => (row) => instructions.text(name, row);
@@ -162,7 +162,7 @@ function opsView(body, instructions, state) {
   narrow();
   const wanted = Number(state.get("op") ?? -1);
   if (wanted < 0) {
-    details.append(note("Choose an op to see its line of the source and its text in each form."));
+    details.append(note("Choose an op to see its source line and its text in each IR stage."));
     return undefined;
   }
   list.revealRow(wanted);
@@ -177,7 +177,7 @@ async function opDetails(instructions, row) {
     source,
     instructionFacts(instructions, row),
     el("p", {}, el("a", { href: link("execution", { op: row }) }, "When it runs →")),
-    el("h2", {}, "In each form"),
+    el("h2", {}, "In each IR stage"),
     forms,
   );
 }

@@ -16,7 +16,7 @@ class LanesView {
     this.from = Math.max(Number(state.get("from") ?? 0), 0);
     this.to = Math.min(Number(state.get("to") ?? this.end), this.end);
     this.unit = state.get("unit") ?? "time";
-    this.details = el("div", { "aria-live": "polite" }, note("Choose an event to see its op, cycles, bytes and line of the source. ← → move, + − zoom, 0 shows all, [ and ] go to the event before and after."));
+    this.details = el("div", { "aria-live": "polite" }, note("Choose an event to see its op, cycles, bytes and source line. ← → move, + − zoom, 0 shows all, [ and ] go to the event before and after."));
     this.chosen = -1;
   }
 
@@ -65,7 +65,7 @@ class LanesView {
 
   async draw(box) {
     const height = this.lanes.length * LANE_HEIGHT + 78;
-    this.chart = await addChart(box, "What each IPU does when", height, {
+    this.chart = await addChart(box, "Timeline of each IPU", height, {
       grid: { left: LEFT, right: RIGHT, top: 8, bottom: 62 },
       tooltip: { formatter: (point) => this.tip(point) },
       xAxis: { type: "value", min: 0, max: this.end * this.scale, axisLabel: { formatter: (value) => this.label(value), hideOverlap: true, showMaxLabel: false }, splitNumber: 6 },

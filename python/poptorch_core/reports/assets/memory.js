@@ -10,9 +10,9 @@ definePage("memory", "Memory", async (section, state, isOpen) => {
     if (ipu.needed > ipu.capacity) overflows.append(overflowCard(number, ipu));
   }
   section.append(overflows);
-  const overview = card("What each IPU needs, at its peak");
+  const overview = card("Peak memory of each IPU");
   const chart = el("div");
-  const scales = [["capacity", "To the scale of its capacity"], ["needed", "To that of what is needed"]];
+  const scales = [["capacity", "Scale: the capacity"], ["needed", "Scale: the memory that is needed"]];
   overview.append(el("div.toolbar", {}, choice("Scale", scales, "capacity", (scale) => neededChart(chart, view, scale))), chart);
   section.append(overview);
   await neededChart(chart, view, "capacity");
@@ -34,7 +34,7 @@ function tileGroups(view) {
     columns: [
       { title: "IPU", value: (row) => row.ipu, cell: (row) => ipuName(row.ipu), numeric: true },
       { title: "Tiles", value: (row) => row.name, cell: (row) => `${count(row.tiles)} ${GROUP_NAMES[row.name]}`, width: "minmax(150px, 1fr)" },
-      { title: "Needed", value: (row) => row.needed, cell: (row) => bar(Math.min(row.needed / row.capacity, 1), bytes(row.needed)), numeric: true, width: "minmax(150px, 2fr)", hint: "At most, against their share of the capacity" },
+      { title: "Needed", value: (row) => row.needed, cell: (row) => bar(Math.min(row.needed / row.capacity, 1), bytes(row.needed)), numeric: true, width: "minmax(150px, 2fr)", hint: "Largest use and share of the capacity" },
       { title: "Share of the capacity", value: (row) => row.capacity, cell: (row) => bytes(row.capacity), numeric: true },
     ],
   });
@@ -51,7 +51,7 @@ function overflowCard(number, ipu) {
   if (ipu.remedies?.length) {
     const list = el("ul.remedies");
     for (const remedy of ipu.remedies) list.append(el("li", {}, el("b", {}, `saves ${bytes(remedy.saving)}`), ` – ${remedy.text}`, remedy.saving >= over && el("span.enough", {}, "enough by itself")));
-    made.append(el("h3", {}, "What would make it fit"), list);
+    made.append(el("h3", {}, "Changes that would make it fit"), list);
   }
   return made;
 }

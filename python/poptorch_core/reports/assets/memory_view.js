@@ -29,7 +29,7 @@ class MemoryView {
     if (head.target.io_tiles > 0) {
       bar.append((this.groupChoice = choice("Tiles", [["all", "All tiles"], ...Object.entries(GROUP_NAMES)], this.group, (group) => this.choose({ group }))));
     }
-    bar.append(choice("Always live", [[true, "With what is always live"], [false, "Only what comes and goes"]], this.base, (base) => this.choose({ base })));
+    bar.append(choice("Always live", [[true, "Including tensors that are always live"], [false, "Only tensors that are not always live"]], this.base, (base) => this.choose({ base })));
     return bar;
   }
 
@@ -83,7 +83,7 @@ class MemoryView {
   async show() {
     disposeCharts(this.body);
     const peak = head.memory.ipus[this.ipu].peak;
-    const time = card(`IPU ${this.ipu} over the program`, note("Each point is the fullest instruction of its part of the program. Zoom with the wheel or the slider; click to see what is live there."));
+    const time = card(`IPU ${this.ipu} over the program`, note("Each point is the instruction of its part of the program that needs the most memory. Zoom with the wheel or the slider; click to see the live tensors."));
     const largest = card("");
     const map = card("By module path, at that instruction");
     this.largest = largest;
@@ -105,7 +105,7 @@ class MemoryView {
     ];
     const held = live.reduce((sum, row) => sum + this.allocations.bytes[row], 0);
     const where = at >= 0 ? `${isPeak ? "the peak, " : ""}instruction ${count(at)}` : "the peak";
-    const filter = el("input", { type: "search", placeholder: "Tensor or module …", "aria-label": "Show only tensors with this in them", value: this.tensor });
+    const filter = el("input", { type: "search", placeholder: "Tensor or module …", "aria-label": "Show only tensors whose name contains this text", value: this.tensor });
     const list = this.tensorTable(rows);
     const narrow = () => {
       const sought = filter.value.trim().toLowerCase();

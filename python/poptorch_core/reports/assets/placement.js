@@ -1,7 +1,7 @@
 // Blocks, stages and phases, and what crosses between IPUs: a view of the page of the graph.
 
 async function placementView(body, instructions, crossings) {
-  const flows = card("What crosses between IPUs in a run");
+  const flows = card("Tensors that cross between IPUs in a run");
   body.append(flows);
   if (head.collectives.length) body.append(card("Collectives between replicas", collectivesTable()));
   const places = placesOf(instructions);

@@ -79,7 +79,7 @@ function addSearch() {
         list.append(el("a", { href, id: `found-${number++}`, tabindex: "-1", role: "option", click: close }, el("span", {}, name.text), el("small", {}, name.about)));
       }
     }
-    if (!list.children.length) list.append(el("div.kind", {}, "Nothing has that in its name"));
+    if (!list.children.length) list.append(el("div.kind", {}, "No name contains this text"));
     list.hidden = false;
     box.setAttribute("aria-expanded", "true");
     mark(0);

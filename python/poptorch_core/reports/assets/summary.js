@@ -14,7 +14,7 @@ definePage("summary", "Summary", async (section) => {
   const charts = el("div.two");
   section.append(charts);
   const shares = card("Where a run's time goes");
-  const memory = card("Memory by IPU", el("p.more", {}, el("a", { href: link("memory") }, "What fills it, and when")));
+  const memory = card("Memory by IPU", el("p.more", {}, el("a", { href: link("memory") }, "Memory by tensor, over time")));
   charts.append(shares, memory);
   section.append(el("div.two", {}, card("Target and model", targetFacts()), optionsCard(), kernelsCard()));
   await Promise.all([sharesChart(shares), ipusChart(memory), head.stages.length > 1 ? stagesChart(section) : null]);
@@ -39,7 +39,7 @@ function figures() {
   const { summary, target, measured, model, memory } = head;
   const made = el("dl.figures");
   if (summary.samples_per_second > 0) {
-    made.append(figure("Throughput, modelled", [digits(summary.samples_per_second), el("small", {}, " samples/s")], `${count(model.samples_per_run)} samples a run`));
+    made.append(figure("Throughput, modelled", [digits(summary.samples_per_second), el("small", {}, " samples/s")], `${count(model.samples_per_run)} samples per run`));
   }
   made.append(figure("Time of a run, modelled", seconds(summary.seconds_per_run), `${short(summary.cycles_per_run)} cycles at ${digits(target.clock_hz / 1e9)} GHz`));
   const ipu = head.memory.ipus[fullest()];
@@ -62,7 +62,7 @@ function figures() {
 }
 
 function adviceCard() {
-  if (!head.advice?.length) return card("What to do", note("Nothing stands out."));
+  if (!head.advice?.length) return card("Advice", note("There is no advice."));
   const list = el("ol.advice");
   for (const advice of head.advice) {
     const target = advice.ipu >= 0 ? { ipu: advice.ipu } : {};
@@ -77,7 +77,7 @@ function adviceCard() {
       ),
     );
   }
-  return card("What to do, what costs most first", list);
+  return card("Advice, the largest cost first", list);
 }
 
 async function sharesChart(parent) {
@@ -123,7 +123,7 @@ function barsHeight(rows) {
 async function ipusChart(parent) {
   const ipus = head.memory.ipus;
   const most = Math.max(...ipus.map((ipu) => Math.max(ipu.needed, ipu.capacity)));
-  await addChart(parent, "Memory that each IPU needs, against what it has", barsHeight(ipus.length + 1), {
+  await addChart(parent, "Memory that each IPU needs and has", barsHeight(ipus.length + 1), {
     grid: { left: 60, right: 24, top: 44, bottom: 26 },
     legend: { top: 0, left: 0 },
     tooltip: {
@@ -208,7 +208,7 @@ function targetFacts() {
     ["Model", model.class || model.name],
     ["Kind", model.kind],
     ["Strategy", model.strategy],
-    ["Micro-batches a run", count(model.micro_batches_per_run)],
+    ["Micro-batches per run", count(model.micro_batches_per_run)],
     ["Device", target.device],
     ["Clock", `${digits(target.clock_hz / 1e9)} GHz`],
     ["Tiles of an IPU", `${count(target.tiles)}${target.io_tiles ? `, ${count(target.io_tiles)} of them for I/O` : ""}`],
