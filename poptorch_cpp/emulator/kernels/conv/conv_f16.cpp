@@ -9,9 +9,9 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kPixels = 32;     // of a block
-constexpr int64_t kSums = 4;        // of an output
-constexpr double kMostFlops = 3e7;  // beyond it, the kernels of float32 are faster
+constexpr int64_t kBlockPixels = 32;  // of a block
+constexpr int64_t kPartialSums = 4;   // of an output
+constexpr double kMostFlops = 3e7;    // beyond it, the kernels of float32 are faster
 
 class F16Conv final : public BoundKernel {
  public:
@@ -23,7 +23,7 @@ class F16Conv final : public BoundKernel {
         output_(static_cast<int>(request.inputs.size())) {
     ns_ = static_cast<int64_t>(s_.flops() / 30) +
           epilogue_.estimated_ns(s_.out_pixels() * s_.out_channels);
-    parts_ = std::clamp<int64_t>(s_.out_pixels() / kPixels, 1, parts_for(ns_, 48));
+    parts_ = std::clamp<int64_t>(s_.out_pixels() / kBlockPixels, 1, parts_for(ns_, 48));
     order_products();
   }
   int phases() const override { return 2; }
@@ -39,8 +39,8 @@ class F16Conv final : public BoundKernel {
     if (phase == 0) return pack(args, task);
     const int64_t group = task % s_.groups;
     const Range pixels = part_of(s_.out_pixels(), parts_, task / s_.groups);
-    for (int64_t p = pixels.begin; p < pixels.end; p += kPixels) {
-      block(args, group, {p, std::min(p + kPixels, pixels.end)});
+    for (int64_t p = pixels.begin; p < pixels.end; p += kBlockPixels) {
+      block(args, group, {p, std::min(p + kBlockPixels, pixels.end)});
     }
   }
 
@@ -48,19 +48,20 @@ class F16Conv final : public BoundKernel {
   int64_t depth() const { return s_.depth(); }
   int64_t group_floats() const { return packed_floats(depth(), s_.group_out()); }
   int64_t own_bytes() const {
-    return round_up(4 * (depth() * (kPixels + 1) + kSums * kPixels * s_.group_out()), 64);
+    return round_up(
+        4 * (depth() * (kBlockPixels + 1) + kPartialSums * kBlockPixels * s_.group_out()), 64);
   }
 
   // Lists the products of each sum one after another. Patches and weights have the order (kernel
   // position, channel).
   void order_products() {
-    const int64_t whole = depth() / kSums * kSums;
-    for (int64_t sum = 0; sum < kSums; ++sum) {
+    const int64_t whole = depth() / kPartialSums * kPartialSums;
+    for (int64_t sum = 0; sum < kPartialSums; ++sum) {
       begin_[sum] = static_cast<int64_t>(places_.size());
-      for (int64_t k = sum; k < whole; k += kSums) add_product(k);
+      for (int64_t k = sum; k < whole; k += kPartialSums) add_product(k);
       for (int64_t k = whole; sum == 0 && k < depth(); ++k) add_product(k);
     }
-    begin_[kSums] = depth();
+    begin_[kPartialSums] = depth();
   }
   void add_product(int64_t k) { places_.push_back(k % s_.taps() * s_.group_in() + k / s_.taps()); }
 
@@ -77,15 +78,15 @@ class F16Conv final : public BoundKernel {
   void block(const KernelArgs& args, int64_t group, Range pixels) const {
     float* patch = reinterpret_cast<float*>(args.scratch);
     float* ordered = patch + depth();
-    float* sums = ordered + depth() * kPixels;
+    float* sums = ordered + depth() * kBlockPixels;
     for (int64_t i = 0; i < pixels.size(); ++i) {
       reads_.read(input_of<float>(args, 0), pixels.begin + i, group, 0, depth(), patch);
       for (int64_t k = 0; k < depth(); ++k) ordered[i * depth() + k] = patch[places_[k]];
     }
     const int64_t cols = s_.group_out();
     const float* packed = reinterpret_cast<const float*>(args.workspace) + group * group_floats();
-    for (int64_t sum = 0; sum < kSums; ++sum) {
-      float* to = sums + sum * kPixels * cols;
+    for (int64_t sum = 0; sum < kPartialSums; ++sum) {
+      float* to = sums + sum * kBlockPixels * cols;
       const int64_t count = begin_[sum + 1] - begin_[sum];
       if (count == 0) {
         std::fill(to, to + pixels.size() * cols, 0.0f);
@@ -100,7 +101,8 @@ class F16Conv final : public BoundKernel {
     for (int64_t i = 0; i < pixels.size(); ++i) {
       for (int64_t c = 0; c < cols; ++c) {
         float total = sums[i * cols + c];
-        for (int64_t sum = 1; sum < kSums; ++sum) total += sums[(sum * kPixels + i) * cols + c];
+        for (int64_t sum = 1; sum < kPartialSums; ++sum)
+          total += sums[(sum * kBlockPixels + i) * cols + c];
         y[i * s_.out_channels + c] = bias ? bias[c] + total : total;
       }
     }
@@ -116,7 +118,7 @@ class F16Conv final : public BoundKernel {
   bool bias_;
   int output_;
   std::vector<int64_t> places_;  // of each sum's products in a patch
-  std::array<int64_t, kSums + 1> begin_{};
+  std::array<int64_t, kPartialSums + 1> begin_{};
   int64_t ns_ = 0, parts_ = 1;
 };
 
