@@ -113,6 +113,12 @@ def while_tracing(message: str) -> Error:
     return Error(message, "poptorch_cpp_error", ["trace"], origin)
 
 
+def listed(names: Sequence[str], most: int) -> str:
+    """Returns the first names with commas, and the number of the others."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def _shortened(message: str) -> str:
     """Returns the first lines of a long message, if the file LONG_MESSAGES can be written."""
     lines = message.split("\n")

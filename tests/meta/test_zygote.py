@@ -19,6 +19,7 @@ TESTS = Path(__file__).resolve().parents[1]
 # Files and folders that start Python by `subprocess`.
 NEW_PROCESSES = {
     "behaviour/cached_models.py": "finds its processes by their command lines",
+    "behaviour/data/test_data_interrupts.py": "interrupts the imports of a fork server",
     "behaviour/interrupted_loading.py": "restores SIGINT (preexec_fn)",
     "behaviour/loading_program.py": "finds the program's processes by their environment",
     "behaviour/ops/test_custom_ops.py": "loads a library before poptorch is imported",

@@ -55,9 +55,7 @@ def test_interrupts_print_nothing(tmp_path, strategy, workers, moment, point):
     with started(tmp_path, strategy, workers, "never") as running:
         while running.stdout.readline() != f"{moment}\n":
             assert running.poll() is None
-        # A fork server, which is part of Python, receives interrupts until it has begun.
-        first = 0.5 if strategy == "ForkServer" and moment == "ready" else 0.0
-        time.sleep(first + random.Random(f"{SEED} {strategy} {workers} {point}").uniform(0, 1.5))
+        time.sleep(random.Random(f"{SEED} {strategy} {workers} {point}").uniform(0, 1.5))
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does
         assert not OF_PYTHON.sub("", running.communicate(timeout=60)[1]), HOW_TO_REPEAT
     assert running.returncode == 0, HOW_TO_REPEAT

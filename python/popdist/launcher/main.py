@@ -21,6 +21,7 @@ from popdist.launcher.plan import Plan, is_here, make_plan, topology
 from popdist.launcher.running import Command, StartError
 from popdist.launcher.sink import OutputError, write_all
 from popdist.launcher.supervisor import Outcome, Supervisor
+from poptorch_core.errors import listed
 
 _MOST_NAMED = 4  # instances in a sentence
 
@@ -165,8 +166,7 @@ def _tell_failure(outcome: Outcome) -> None:
     ended = f"instance {failed.index} on {failed.host} failed first: {failed.how()}"
     if outcome.before:  # the failed instance may have waited for one of these
         named = [f"instance {each.index} on {each.host}" for each in outcome.before]
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        ended += f"; {', '.join(named[:_MOST_NAMED])}{more} had ended with status 0"
+        ended += f"; {listed(named, _MOST_NAMED)} had ended with status 0"
     if said:
         say("E", f"{ended}. Its last output:")
         with contextlib.suppress(OSError):

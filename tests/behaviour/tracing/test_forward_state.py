@@ -9,6 +9,7 @@ import logging
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.state import wrapper_state
 from torch import nn
 
 
@@ -213,6 +214,23 @@ def test_other_writes_are_warned_about_once(forward, name, caplog):
     found = [r.getMessage() for r in caplog.records if "[state] forward writes" in r.getMessage()]
     assert len(found) == 1 and f"self.{name}" in found[0]
     assert made.hist in ([], [(2, 3)]) and made.n in (0, 1)  # as the first call left it
+
+
+def mixed(self, x):
+    self.hist += [x * 2, x.shape]
+    self.d["last"] = x * 3
+    return x
+
+
+def test_tensors_that_no_run_stores_are_not_results():
+    made = model(mixed)
+    wrapper = wrapped(made)
+    for i in range(3):
+        x = torch.ones(2, 3) + i
+        torch.testing.assert_close(wrapper(x), x)
+        torch.testing.assert_close(made.d["last"], x * 3)
+    assert made.hist == []
+    assert len(wrapper_state(wrapper).compiled.executable.output_types()) == 2
 
 
 @functools.lru_cache

@@ -269,5 +269,5 @@ def test_changes_of_an_argument_are_warned_about(change, name, caplog):
         return value.x + 1
 
     infer(model)(value)
-    told = [r.message for r in caplog.records if "of its arguments, but gets a copy" in r.message]
-    assert [text.split()[2] for text in told] == ([] if name is None else [name])
+    told = [r.message for r in caplog.records if "of its arguments, but it has a copy" in r.message]
+    assert [text.split()[3] for text in told] == ([] if name is None else [name])

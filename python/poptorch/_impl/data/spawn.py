@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+_LAST = "poptorch._impl.data.fork_server_start"
+
 
 @contextlib.contextmanager
 def held(context: Any) -> Iterator[None]:
@@ -15,14 +17,34 @@ def held(context: Any) -> Iterator[None]:
 
     context: the multiprocessing context that starts the process.
     """
-    # The helper processes of multiprocessing must not inherit the blocked signal.
+    # The helper processes of multiprocessing must not keep the blocked signal.
     resource_tracker.ensure_running()
     if context.get_start_method() == "forkserver":
+        _start_fork_server()
+    with _blocked():
+        yield
+
+
+def _start_fork_server() -> None:
+    """Starts the fork server, unless it runs, so that Ctrl-C cannot interrupt its imports.
+
+    An interrupt in the middle of torch's import ends a process with C++'s own message.
+    """
+    server = forkserver.set_forkserver_preload.__self__  # type: ignore[attr-defined]
+    preloaded = vars(server)["_preload_modules"]
+    if _LAST not in preloaded:
+        forkserver.set_forkserver_preload([*preloaded, _LAST])
+    with _blocked():
         forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _blocked() -> Iterator[None]:
+    """Blocks SIGINT in processes that start in the body; it is raised here after the body."""
     with _unheard():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
         try:
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # the process inherits it
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

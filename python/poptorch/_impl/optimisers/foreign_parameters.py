@@ -127,22 +127,15 @@ def refused_in_forward(
 
 
 def _texts(foreign: list[Foreign]) -> str:
-    return _listed([text for _, text in foreign])
+    return errors.listed([text for _, text in foreign], _SHOWN)
 
 
 def _left_out(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> str:
     """Returns the names of the model's trainable parameters that the optimiser does not hold."""
     held = {id(p) for group in optimiser.param_groups for p in group["params"]}
     with torch._C.DisableTorchFunctionSubclass():
-        return _listed(
-            [n for n, p in model.named_parameters() if p.requires_grad and id(p) not in held]
-        )
-
-
-def _listed(names: list[str]) -> str:
-    """Returns the names with commas; only the first ones of many."""
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+        names = [n for n, p in model.named_parameters() if p.requires_grad and id(p) not in held]
+    return errors.listed(names, _SHOWN)
 
 
 def _paths(model: torch.nn.Module) -> dict[int, str]:

@@ -1,5 +1,7 @@
 """The optimiser of a wrapper: described for the compiler, and its changes sent to the device."""
 
+from dataclasses import dataclass
+
 import torch
 from poptorch._impl.optimisers import description, foreign_parameters, popart_log, torch_state
 from poptorch._impl.optimisers.device_state import Record
@@ -7,6 +9,7 @@ from poptorch._impl.optimisers.names import named_parameters
 from poptorch._impl.options.definitions import set_running_mean
 from poptorch._impl.options.stored_values import state_of
 from poptorch._impl.wrapper.compiled_model import Compiled
+from poptorch._impl.wrapper.host_changes import OptimiserWatch
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 from poptorch.enums import MeanReductionStrategy, ReductionType
 from poptorch.options import Options
@@ -75,34 +78,10 @@ def exchange(wrapper: Wrapper, compiled: Compiled, optimizer: torch.optim.Optimi
         record.values = None
     try:
         spec, former_spec = described(optimizer, model, compiled.options), watch.spec
-        _exchange(wrapper, compiled, former, former_spec, optimizer, spec)
+        _Exchange(wrapper, compiled, watch, former, former_spec, optimizer, spec).run()
     except BaseException:
         record.values = values
         raise
-
-
-def _exchange(
-    wrapper: Wrapper,
-    compiled: Compiled,
-    former: torch.optim.Optimizer,
-    former_spec: dict,
-    optimizer: torch.optim.Optimizer,
-    spec: dict,
-) -> None:
-    watch = compiled.optimiser
-    assert watch is not None
-    write_changes(compiled, former_spec, spec)
-    foreign_parameters.warn(optimizer, wrapper_state(wrapper).wrapped.trained_model)
-    popart_log.tell(optimizer, spec)
-    if description.rescaled(former_spec, spec):
-        Record.of(former).known_at = None
-    mark_as_stepped(optimizer)
-    watch.look_for_new_names(optimizer)
-    if optimizer is former and compiled.device.has_optimiser:
-        watch.take(optimizer, spec)
-        Record.of(optimizer).sent = spec
-        return
-    _replace(wrapper, compiled, former, former_spec, optimizer, spec)
 
 
 def take_over(wrapper: Wrapper, compiled: Compiled) -> None:
@@ -117,34 +96,55 @@ def take_over(wrapper: Wrapper, compiled: Compiled) -> None:
     sent, former_spec = Record.of(optimizer).sent, watch.spec
     spec = former_spec if sent is None else _with_values(former_spec, sent)
     write_changes(compiled, former_spec, spec)
-    _replace(wrapper, compiled, optimizer, former_spec, optimizer, spec)
+    _Exchange(wrapper, compiled, watch, optimizer, former_spec, optimizer, spec).replace()
 
 
-def _replace(
-    wrapper: Wrapper,
-    compiled: Compiled,
-    former: torch.optim.Optimizer,
-    former_spec: dict,
-    optimizer: torch.optim.Optimizer,
-    spec: dict,
-) -> None:
-    """Binds the device, which has the values of `spec`, to `optimizer`; an error restores all."""
-    watch = compiled.optimiser
-    assert watch is not None
-    had_optimiser = compiled.device.has_optimiser
-    torch_state.unbind(former, wrapper)
-    other = torch_state.unbind_from_others(optimizer, wrapper)
-    try:
-        watch.take(optimizer, spec)
-        torch_state.bind(optimizer, wrapper)
-    except BaseException:
-        write_changes(compiled, spec, former_spec)
-        watch.take(former, former_spec)
-        if had_optimiser:
-            torch_state.bind(former, wrapper)
-        if other is not None:
-            torch_state.bind(optimizer, other)
-        raise
+@dataclass(frozen=True)
+class _Exchange:
+    """The change of a wrapper's optimiser from the former one to another, with descriptions."""
+
+    wrapper: Wrapper
+    compiled: Compiled
+    watch: OptimiserWatch
+    former: torch.optim.Optimizer
+    former_spec: dict
+    optimizer: torch.optim.Optimizer
+    spec: dict
+
+    def run(self) -> None:
+        """Gives the device the values of the optimiser, and its state if that is another one's."""
+        write_changes(self.compiled, self.former_spec, self.spec)
+        foreign_parameters.warn(self.optimizer, wrapper_state(self.wrapper).wrapped.trained_model)
+        popart_log.tell(self.optimizer, self.spec)
+        if description.rescaled(self.former_spec, self.spec):
+            Record.of(self.former).known_at = None
+        mark_as_stepped(self.optimizer)
+        self.watch.look_for_new_names(self.optimizer)
+        if self.optimizer is self.former and self.compiled.device.has_optimiser:
+            self.watch.take(self.optimizer, self.spec)
+            Record.of(self.optimizer).sent = self.spec
+        else:
+            self.replace()
+
+    def replace(self) -> None:
+        """Binds the device, which has the values of `spec`, to the optimiser.
+
+        An error restores the former values and bindings.
+        """
+        had_optimiser = self.compiled.device.has_optimiser
+        torch_state.unbind(self.former, self.wrapper)
+        other = torch_state.unbind_from_others(self.optimizer, self.wrapper)
+        try:
+            self.watch.take(self.optimizer, self.spec)
+            torch_state.bind(self.optimizer, self.wrapper)
+        except BaseException:
+            write_changes(self.compiled, self.spec, self.former_spec)
+            self.watch.take(self.former, self.former_spec)
+            if had_optimiser:
+                torch_state.bind(self.former, self.wrapper)
+            if other is not None:
+                torch_state.bind(self.optimizer, other)
+            raise
 
 
 def _with_values(spec: dict, sent: dict) -> dict:

@@ -88,12 +88,12 @@ def _named_by(function: Callable[..., Any]) -> list[Any]:
     # Torch's functions do not refer to a user's module.
     if not inspect.isfunction(function) or str(function.__module__).startswith("torch."):
         return []
-    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    cells = [cell.cell_contents for cell in function.__closure__ or () if is_filled(cell)]
     names = function.__code__.co_names
     return cells + [function.__globals__[name] for name in names if name in function.__globals__]
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
     """Returns whether the variable has a value yet."""
     try:
         cell.cell_contents  # noqa: B018

@@ -19,9 +19,11 @@ from poptorch._impl.pytree.structures import Node, check_same, flatten, unflatte
 from poptorch._impl.trace.reachable import Change, Holder, Snapshot, apply, undo
 from poptorch._impl.trace.watched_numbers import Reads
 from poptorch._logging import logger_of
-from poptorch_core import Error, _torch
+from poptorch_core import Error, _torch, errors
 
 logger = logger_of(__name__)
+
+_SHOWN = 3  # names in a message
 
 Tensors = list[torch.Tensor]
 Forward = Callable[[Tensors], tuple[Tensors, Node | None]]
@@ -51,26 +53,28 @@ class ForwardEffects:
         self._model = model
         self._forward = forward
         self._first: _Trace | None = None
-        self._kept: list[tuple[Change, Node, int]] = []  # with its first tensor among those kept
+        self._kept: list[Change] = []  # whose tensors each run returns
+        self._lost: set[Any] = set()  # the places of changes whose tensors no run stores
         self._members: Tensors = []
         self._twins = twins or {}
 
     def traced(self, tensors: Tensors) -> Tensors:
         """Runs forward in a trace; returns its results, and then the tensors that it wrote."""
         self._random = _random_states()
-        self._first = first = _Trace(self._model, lambda: self._forward(tensors))
+        self._first = first = _Trace(self._model, lambda: self._forward(tensors), self._lost)
         self._members = _torch.written_members()
         return [*first.results, *first.tensors, *self._members]
 
-    def check(self, trace: Callable[[Callable[[Tensors], Tensors]], Any]) -> None:
+    def check(self, trace: Callable[[Callable[[Tensors], Tensors]], Any]) -> bool:
         """Compares a second trace, if the first one changed anything, and decides what is kept.
 
         trace: traces the model with the inputs and options of the first trace.
+        Returns whether the program has results that no run stores: trace the model again without.
         Raises poptorch.Error if forward reads what an earlier call wrote.
         """
         first = self._first
         if first is None or not first.changes:
-            return
+            return False
         second = self._second(first, trace)
         if second.text != first.text:
             raise _refusal(first.changes, _difference(first.text, second.text))
@@ -79,32 +83,42 @@ class ForwardEffects:
         later = {change.place: change for change in second.changes}
         known = {change.place for change in first.changes}
         grown = {place[0] for place in later if place not in known}  # each call adds values
-        lost = []
-        done = [change for change in first.changes if change.place not in first.nodes]
+        # The trace has done the rest, as all of forward's Python code.
+        with_tensors = {place[0] for place in first.nodes}
+        done = [
+            change for change in first.changes
+            if change.place not in first.nodes
+            and not (change.holder.is_sequence and change.holder.identity in with_tensors)
+        ]  # fmt: skip
         self._put([(change.holder, change.key, change.after) for change in done])
+        lost = []
         for change in first.changes:
-            node, is_last = first.nodes.get(change.place), change.holder.identity not in grown
-            if change.place not in first.nodes:  # the trace has done it, as all Python code
-                is_last = is_last and _is_final(change, later.get(change.place))
-            elif node is None:
+            found = first.node_of(change)
+            if change.holder.identity in grown:
                 is_last = False
-            elif is_last := is_last and _is_like(node[0], second.node_of(change)):
-                self._kept.append((change, *node))
+            elif change.place not in first.nodes:
+                is_last = _is_final(change, later.get(change.place))
+            else:
+                is_last = found is not None and _is_like(found, second.node_of(change))
             if not is_last:
-                lost.append(change.name)
+                lost.append(change)
+            elif found is not None:
+                self._kept.append(change)
+        self._lost = {change.place for change in lost}
         if lost:
             logger.warning(
-                f"[state] forward writes {_listed(lost)}, but its Python code runs only in the "
-                "first call, which is traced: later calls do not write it. Return the value from "
-                f"forward instead. {_CURE}"
+                f"[state] forward writes {errors.listed([each.name for each in lost], _SHOWN)}, "
+                "but its Python code runs only in the first call, which is traced: later calls do "
+                f"not write it. Return the value from forward instead. {_CURE}"
             )
+        return any(first.node_of(change) is not None for change in lost)
 
     def _second(self, first: "_Trace", trace: Callable[..., Any]) -> "_Trace":
         reads, made = Reads(), []
 
         def again(tensors: Tensors) -> Tensors:
             apply([(each.holder, each.key, reads.watch(each.after)) for each in first.changes])
-            made.append(_Trace(self._model, lambda: self._forward(tensors), reads))
+            made.append(_Trace(self._model, lambda: self._forward(tensors), set(), reads))
             return made[0].results
 
         try:
@@ -127,16 +141,19 @@ class ForwardEffects:
 
     def names(self) -> list[str]:
         """Returns what runs store, as the user's program names it."""
-        return [change.name for change, _, _ in self._kept] + ["a constant"] * len(self._members)
+        return [change.name for change in self._kept] + ["a constant"] * len(self._members)
 
     def store(self, tensors: Sequence[torch.Tensor]) -> None:
         """Stores what forward wrote in a run.
 
         tensors: what the program returns in addition to forward's results.
         """
+        assert self._first is not None
+        places = [self._first.nodes[change.place] for change in self._kept]
         self._put(
-            (change.holder, change.key, unflatten(node, iter(tensors[first:])))
-            for change, node, first in self._kept
+            (change.holder, change.key, unflatten(place[0], iter(tensors[place[1] :])))
+            for change, place in zip(self._kept, places, strict=True)
+            if place is not None
         )
         if self._members:
             for member, value in zip(self._members, tensors[-len(self._members) :], strict=True):
@@ -163,12 +180,14 @@ class _Trace:
 
     nodes: for each change of which a tensor of the trace is a part, its structure and the number of
     its first tensor among `tensors`; None if its structure is not known.
+    lost: the places of changes whose tensors are left out of `tensors`.
     """
 
     def __init__(
         self,
         model: Callable[..., Any],
         forward: Callable[[], tuple[Tensors, Node | None]],
+        lost: set[Any],
         reads: Reads | None = None,
     ) -> None:
         before = Snapshot(model)
@@ -179,7 +198,8 @@ class _Trace:
                 self.results, self.node = forward()
             self.changes = before.changes()
             for change in self.changes:
-                self._keep(change)
+                if change.place not in lost:
+                    self._keep(change)
             buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
             wanted = reads is not None or self.changes
             shown = [*self.results, *self.tensors, *buffers]
@@ -240,14 +260,9 @@ def _is_like(first: Node, second: Node | None) -> bool:
 
 
 def _refusal(changes: list[Change], line: str, reason: str = "") -> Error:
-    names = _listed([change.name for change in changes])
+    names = errors.listed([change.name for change in changes], _SHOWN)
     place = f" ({line})" if line else f": {reason}" if reason else ""
     return Error(f"[state] forward reads what an earlier call wrote to {names}{place}. {_CURE}")
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(dict.fromkeys(names[:3]))
-    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _difference(first: str, second: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
+from poptorch._impl.trace import closures
 
 MISSING: Any = object()  # the value of a name that does not exist
 
@@ -36,6 +37,11 @@ class Holder(NamedTuple):
         shares = isinstance(target, (types.FunctionType, _Attributes))
         return id(_dict_of(target) if shares else target)
 
+    @property
+    def is_sequence(self) -> bool:
+        """Whether the values have positions, so that none can be set without those before."""
+        return isinstance(self.target, (list, collections.deque))
+
     def values(self) -> dict[Any, Any]:
         """Returns the values by attribute, key, position or variable."""
         target = self.target
@@ -43,7 +49,7 @@ class Holder(NamedTuple):
             skipped = _OF_MODULES | _kept_by_hooks(target)
             return {k: v for k, v in vars(target).items() if k not in skipped}
         if isinstance(target, types.CellType):
-            return {"": target.cell_contents} if _is_filled(target) else {}
+            return {"": target.cell_contents} if closures.is_filled(target) else {}
         if isinstance(target, types.FunctionType):
             used = target.__code__.co_names
             return {k: target.__globals__[k] for k in used if k in target.__globals__}
@@ -65,7 +71,7 @@ class Holder(NamedTuple):
             target.cell_contents = value
         elif isinstance(target, set):
             (target.discard if value is MISSING else target.add)(key)
-        elif isinstance(target, (list, collections.deque)):
+        elif self.is_sequence:
             if value is MISSING:
                 del target[key]
             elif key == len(target):
@@ -94,14 +100,6 @@ class Holder(NamedTuple):
 
 def _dict_of(target: Any) -> dict[str, Any]:
     return target.__globals__ if isinstance(target, types.FunctionType) else vars(target)
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-    except ValueError:
-        return False
-    return True
 
 
 def _kept_by_hooks(module: torch.nn.Module) -> set[str]:

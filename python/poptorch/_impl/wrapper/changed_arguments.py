@@ -44,6 +44,6 @@ class ArgumentWatch:
 
 def _warn(name: str) -> None:
     logger.warning(
-        f"forward changes {name} of its arguments, but gets a copy: the caller's object stays as "
-        "it is. Return the new value"
+        f"[call] forward changes {name} of its arguments, but it has a copy: the caller's object "
+        "does not change. Return the new value"
     )

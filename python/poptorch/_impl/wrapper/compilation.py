@@ -167,17 +167,17 @@ def _executable(
 
     effects = ForwardEffects(wrapped.model, forward, twins_of(wrapped.model, wrapped.user_model))
     inputs = [wrapped.batching.micro_batch(tensor) for tensor in arguments.tensors]
-
+    names = _names(arguments)
     lines = [
         execution_line(wrapped, options),
         *core_table.lines_of(options),
         *group_lines(wrapped.groupings.of(wrapped.model)),
-        *anchor_lines(anchors.requests(options, _names(arguments))),
+        *anchor_lines(anchors.requests(options, names)),
         *optimiser,
     ]
-    stand_ins = wrapped.groupings.stand_ins(wrapped.model)
-    with compile_hooks.around_compilation(), stand_ins as held_by, progress:
-        executable = session.compile(
+
+    def compiled() -> _native.Executable:
+        return session.compile(
             effects.traced,
             wrapped.module,
             inputs,
@@ -188,11 +188,16 @@ def _executable(
             progress=progress,
             held_by=held_by,
             broadcast_buffers=options.broadcast_buffers,
-            input_names=_names(arguments),
+            input_names=names,
         )
-        effects.check(
-            lambda call: session.trace_again(call, wrapped.module, inputs, lines, _names(arguments))
-        )
+
+    stand_ins = wrapped.groupings.stand_ins(wrapped.model)
+    with compile_hooks.around_compilation(), stand_ins as held_by, progress:
+        executable = compiled()
+        if effects.check(
+            lambda call: session.trace_again(call, wrapped.module, inputs, lines, names)
+        ):
+            executable = compiled()
     recorder.keep(effects)
     device_binding.warn_of_rounding(options, executable)
     return wrapped.placement.adapted(executable)
