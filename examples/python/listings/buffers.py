@@ -1,10 +1,10 @@
-"""Listings 4.21 and 4.22: a tensor attribute is frozen, a registered buffer persists."""
+"""Listings 4.21 and 4.22: a tensor attribute is refused, a registered buffer persists."""
 
 import poptorch
 import torch
 
 
-class FrozenCounterModel(torch.nn.Module):
+class AttributeCounterModel(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.i = torch.tensor([0.0], dtype=torch.float)
@@ -24,9 +24,12 @@ class CounterModel(torch.nn.Module):
         return self.i
 
 
-poptorch_model = poptorch.inferenceModel(FrozenCounterModel())
-print(poptorch_model())  # tensor([1.])
-print(poptorch_model())  # tensor([1.])
+# The device would return tensor([1.]) at every call.
+poptorch_model = poptorch.inferenceModel(AttributeCounterModel())
+try:
+    poptorch_model()
+except poptorch.Error as error:
+    print(error)
 
 model = CounterModel()
 poptorch_model = poptorch.inferenceModel(model)
