@@ -174,6 +174,14 @@ void bind_value_and_op(py::module_& m) {
                                return texts;
                              })
       .def_property_readonly("ipu", [](const ir::Op& op) { return op.placement.ipu; })
+      .def_property_readonly(
+          "cost",
+          [](const ir::Op& op) {
+            const ir::Cost cost = op.def().cost(op);
+            return std::make_tuple(cost.flops, cost.bytes, cost.matrix_unit);
+          },
+          "The work of one execution: FLOPs, bytes of operands and results, and whether it runs on "
+          "the matrix units.")
       .def_property_readonly("stage", [](const ir::Op& op) { return op.placement.stage; })
       .def_property_readonly(
           "bodies",

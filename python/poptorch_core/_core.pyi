@@ -219,6 +219,12 @@ class Op:
         """The graphs that the op runs; a branch runs the first if its condition is true."""
 
     @property
+    def cost(self) -> tuple[float, float, bool]:
+        """The work of one execution: FLOPs, bytes of operands and results, and whether it runs
+        on the matrix units.
+        """
+
+    @property
     def gradient(self) -> str: ...
     @property
     def id(self) -> int: ...

@@ -1,0 +1,1 @@
+"""Measures every op of the vocabulary against eager torch: `python -m benchmarks.ops`."""

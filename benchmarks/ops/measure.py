@@ -1,0 +1,95 @@
+"""Times one program: the slope between n and 2n repetitions, ours and eager's in turn."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.ops.program import Program
+
+SECONDS = 4e-3  # of n repetitions
+MOST_REPETITIONS = 1000
+ROUNDS = 3
+
+
+@dataclasses.dataclass
+class Result:
+    """Seconds of one repetition, and what ran. `eager` is None where torch has no such kernel."""
+
+    ours: float
+    eager: float | None
+    overhead: float  # of one of our calls, without its repetitions
+    rows: list[str]
+    reference_kernels: list[str]
+    flops: float
+    bytes: float
+
+
+def seconds(run: Callable[[], object], calls: int = 1) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return time.perf_counter() - start
+
+
+def repetitions_of(run: Callable[[], object]) -> int:
+    """Returns how many calls of `run` take SECONDS."""
+    run()
+    once = min(seconds(run), seconds(run))
+    return max(1, min(MOST_REPETITIONS, int(SECONDS / max(once, 1e-7))))
+
+
+def measure(program: Program, stochastic: bool, with_eager: bool) -> Result:
+    """Takes the smallest time of each side and length over the rounds."""
+    eager = program.eager()
+    count = repetitions_of(eager)
+    once, twice = program.ours(count, stochastic), program.ours(2 * count, stochastic)
+    sides: list[tuple[Callable[[], object], int]] = [(once, 1), (twice, 1)]
+    if with_eager:
+        sides += [(eager, count), (eager, 2 * count)]
+    best = [float("inf")] * len(sides)
+    for _ in range(ROUNDS):
+        for i, (run, calls) in enumerate(sides):
+            best[i] = min(best[i], seconds(run, calls))
+    slopes = [max(b - a, 1e-9) / count for a, b in zip(best[::2], best[1::2], strict=True)]
+    costs = once.costs()
+    return Result(
+        ours=slopes[0],
+        eager=slopes[1] if with_eager else None,
+        overhead=max(2 * best[0] - best[1], 0.0),
+        rows=sorted({name for name, _, _ in costs}),
+        reference_kernels=once.reference_kernels(),
+        flops=sum(flops for _, flops, _ in costs),
+        bytes=sum(size for _, _, size in costs),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The host's FLOP/s in float32 products, and its bytes/s by working set (bytes, rate)."""
+
+    flops: float
+    bandwidths: tuple[tuple[int, float], ...]
+
+    def bound(self, flops: float, size: float) -> float:
+        """The least seconds for this work: the roofline."""
+        rates = [rate for most, rate in self.bandwidths if size <= most]
+        rate = rates[0] if rates else self.bandwidths[-1][1]
+        return max(flops / self.flops, size / rate)
+
+
+def measure_limits() -> Limits:
+    a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
+    product = min(seconds(lambda: torch.mm(a, b)) for _ in range(20))
+    bandwidths = []
+    for size in (1 << 18, 1 << 22, 1 << 25, 1 << 28):
+        x, y, z = (torch.zeros(size // 12) for _ in range(3))
+        calls = max(1, (1 << 24) // size)
+        add = functools.partial(torch.add, x, y, out=z)
+        best = min(seconds(add, calls) for _ in range(10)) / calls
+        bandwidths.append((size, size / best))
+    return Limits(2 * 1024**3 / product, tuple(bandwidths))

@@ -1,0 +1,64 @@
+"""Writes the page of the measurements: docs/op-speed.md."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from benchmarks.ops import summary
+from benchmarks.ops.case import SIZES
+from benchmarks.ops.tables import UNMEASURED
+
+INTRODUCTION = """# Speed of the ops
+
+Made by `python -m benchmarks.ops --threads 1 2 --page docs/op-speed.md`.
+
+- A ratio is the time of eager torch (in float32 or in the same dtype, whichever is faster) divided
+  by ours. A cell has the ratios of the small, the typical and the large size.
+- A time is the slope between n and 2n repetitions in one call.
+- The roofline is the larger of two times: the FLOPs of the products over the host's rate in
+  float32, and the bytes of all ops over its bandwidth for a working set of this size.
+"""
+COLUMNS = {
+    "float32": ("float32", False), "float16": ("float16", False), "bfloat16": ("bfloat16", False),
+    "int32": ("int32", False), "float16, stochastic": ("float16", True),
+    "bfloat16, stochastic": ("bfloat16", True),
+}  # fmt: skip
+
+
+def _cell(lines: list[dict]) -> str:
+    by_size = {line["size"]: line for line in lines}
+    cells = []
+    for size in SIZES:
+        line = by_size.get(size, {})
+        if "error" in line:
+            cells.append("error")
+        elif "ratio" in line:
+            cells.append(f"{line['ratio']:.2f}" + "*" * bool(line["reference_kernels"]))
+    return " ".join(cells)
+
+
+def _table(lines: list[dict]) -> list[str]:
+    cells: dict[str, dict] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        cells[line["case"]][line["dtype"], line["stochastic"]].append(line)
+    rows = ["| case | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for case, columns in cells.items():
+        texts = (_cell(columns.get(key, [])) for key in COLUMNS.values())
+        rows.append(f"| {case} | " + " | ".join(texts) + " |")
+    return rows
+
+
+def text(lines: list[dict]) -> str:
+    parts = [INTRODUCTION, summary.overview(lines), ""]
+    for threads in sorted({line["threads"] for line in lines}):
+        for gradients in (False, True):
+            chosen = [
+                line for line in lines
+                if line["threads"] == threads and line["gradients"] == gradients
+            ]  # fmt: skip
+            if chosen:
+                what = "Forward and gradients" if gradients else "Forward"
+                parts += [f"## {what}, {threads} thread{'s' * (threads > 1)}", *_table(chosen), ""]
+    parts += ["`*`: a reference kernel ran.", "", "## Not measured", "| op | why |", "|---|---|"]
+    parts += [f"| `{name}` | {why} |" for name, why in sorted(UNMEASURED.items())]
+    return "\n".join(parts) + "\n"

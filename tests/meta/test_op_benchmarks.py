@@ -1,0 +1,37 @@
+"""`benchmarks.ops` measures every op of the vocabulary, or says why not."""
+
+import functools
+
+import pytest
+from poptorch_core import _core
+
+from benchmarks.ops.program import Program
+from benchmarks.ops.tables import CASES, UNMEASURED
+from benchmarks.ops.updates import Update
+
+
+@functools.cache
+def rows_of(case, gradients):
+    ours = Program(case, 0, case.dtypes[0], gradients).ours(1, stochastic=False)
+    return {name for name, _, _ in ours.costs()}
+
+
+def has_gradients(case):
+    return not isinstance(case, Update) and case.gradients and case.dtypes[0].is_floating_point
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_measures_the_ops_that_it_names(case):
+    assert set(case.rows) <= rows_of(case, False)
+    if has_gradients(case):
+        assert set(case.gradient_rows) <= rows_of(case, True)
+    else:
+        assert not case.gradient_rows
+
+
+def test_every_op_is_measured_or_has_a_reason():
+    measured = set().union(*(rows_of(case, False) for case in CASES))
+    measured |= set().union(*(rows_of(case, True) for case in CASES if has_gradients(case)))
+    assert sorted(set(_core.op_names()) - measured - set(UNMEASURED)) == []
+    assert sorted(set(UNMEASURED) - set(_core.op_names())) == []
+    assert len({case.name for case in CASES}) == len(CASES)
