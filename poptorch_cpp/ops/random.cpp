@@ -1,6 +1,7 @@
 // Random numbers: Philox4x32-10 (Salmon et al. 2011) keyed by seed, op id, replica and micro-batch,
-// counted by element. They are thus the same wherever the op runs. Only `seeded_bits` takes its
-// seed as an operand.
+// counted by element. They are thus the same wherever the op runs. The words of stochastic rounding
+// depend on the same key (reference/rounding_bits.hpp). Only `seeded_bits` takes its seed as an
+// operand.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -117,6 +118,7 @@ void add_random_ops(Registry& r) {
              },
          .grad = NoGradient{"it is inserted after differentiation"},
          .cost = per_element(8),
+         .elementwise = true,
          .random = true});
   r.add({.name = "bernoulli",
          .doc = "1 with probability p, else 0.",

@@ -40,8 +40,8 @@ void add_check_kernels(Table& table);
 void add_print_kernels(Table& table);
 void add_state_kernels(Table& table);
 
-// Rounds elements of a half type `dtype` at random: element i uses number `first` + i.
-void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first = 0);
+// Rounds elements of a half type `dtype` at random, by the words of one stream of the op.
+void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t stream = 0);
 
 // One call, with conversions to and from working types.
 class Args {

@@ -65,19 +65,6 @@ inline uint32_t drop_threshold(double p) {
 }
 inline bool is_dropped(uint32_t bits, uint32_t threshold) { return (bits >> 8) < threshold; }
 
-// Rounds `value` to a neighbour with `digits` significant bits (f16: 11, bf16: 8) and an exponent
-// of at least `least` (-14, -126). It rounds away from zero when the word, as a number of [0, 1),
-// is less than the dropped fraction.
-inline double rounded_at_random(double value, uint32_t word, int digits, int least) {
-  if (!std::isfinite(value) || value == 0) return value;
-  int exponent;
-  std::frexp(value, &exponent);
-  const int unit = std::max(exponent - 1, least) - digits + 1;
-  const double scaled = std::ldexp(std::fabs(value), -unit), below = std::floor(scaled);
-  const double chosen = below + (word * 0x1p-32 < scaled - below ? 1 : 0);
-  return std::copysign(std::ldexp(chosen, unit), value);
-}
-
 // Returns two standard normal numbers from two words (Box and Muller 1958), in double.
 inline std::array<double, 2> normal_pair(uint32_t a, uint32_t b) {
   const double radius = std::sqrt(-2.0 * std::log((a + 1.0) * 0x1p-32));

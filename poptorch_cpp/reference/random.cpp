@@ -1,5 +1,6 @@
-// Random draws: element i of an op uses number i of its Philox sequence.
+// Random draws: element i of an op uses number i of its Philox sequence. Rounding has other bits.
 #include "reference/rejection.hpp"
+#include "reference/rounding_bits.hpp"
 #include "reference/tensors.hpp"
 
 namespace poptorch::reference {
@@ -83,11 +84,11 @@ void random_binomial(Tensors& c) {
 
 }  // namespace
 
-void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t first) {
-  const Philox philox(key);
+void round_at_random(DType dtype, Doubles& values, const RandomKey& key, uint64_t stream) {
+  const RoundingBits bits(key, stream);
   const int least = dtype == DType::kF16 ? -14 : -126;
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = rounded_at_random(values[i], philox.bits(first + i), random_digits(dtype), least);
+    values[i] = rounded_at_random(values[i], bits.of(i), random_digits(dtype), least);
   }
 }
 

@@ -20,7 +20,7 @@ void store(const Args& a, size_t i, Doubles& values) {
   if (a.flag("stochastic_rounding") && ir::is_half(dtype)) {
     RandomKey key = a.random();
     key.replica = 0;
-    round_at_random(dtype, values, key, uint64_t{i} << 40);
+    round_at_random(dtype, values, key, i);
   }
   a.write(i, values);
 }

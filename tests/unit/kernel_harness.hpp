@@ -227,4 +227,14 @@ inline void expect_matches_reference(ReferenceCase c) {
   }
 }
 
+inline void run_reference(KernelRun& run, const ir::Attrs& attrs,
+                          reference::RandomKey random = {}) {
+  reference::run_reference({.op = *run.request.op,
+                            .attrs = attrs,
+                            .inputs = run.request.inputs,
+                            .outputs = run.request.outputs,
+                            .buffers = run.buffers.data(),
+                            .random = random});
+}
+
 }  // namespace poptorch::emulator

@@ -1,6 +1,5 @@
-// Optimiser updates and stochastic rounding: the fast kernels against the reference ones.
+// Optimiser updates: the fast kernels against the reference ones.
 #include "kernel_harness.hpp"
-#include "reference/philox.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -36,15 +35,6 @@ std::vector<TestTensor*> pointers(std::vector<std::optional<TestTensor>>& operan
   std::vector<TestTensor*> made;
   for (auto& operand : operands) made.push_back(operand ? &*operand : nullptr);
   return made;
-}
-
-void run_reference(KernelRun& run, const ir::Attrs& attrs, reference::RandomKey random = {}) {
-  reference::run_reference({.op = *run.request.op,
-                            .attrs = attrs,
-                            .inputs = run.request.inputs,
-                            .outputs = run.request.outputs,
-                            .buffers = run.buffers.data(),
-                            .random = random});
 }
 
 void expect_same_update(const UpdateCase& c) {
@@ -224,35 +214,6 @@ TEST(Updates, OfLambMatchTheReference) {
       }
     }
   }
-}
-
-TEST(StochasticCast, HasTheBitsOfTheReference) {
-  for (double scale : {1.0, 1e-39, 1e-6, 1e-3, 300.0, 7e4}) {
-    TestTensor x(DType::kF32, {3001}, -scale, scale, 3);
-    for (const ir::Attrs& attrs : {ir::Attrs{{"dtype", DType::kF16}},
-                                   {{"dtype", DType::kBF16}},
-                                   {{"dtype", DType::kF16}, {"same_in_replicas", true}}}) {
-      KernelRun oracle("stochastic_cast", attrs, {&x}), run("stochastic_cast", attrs, {&x});
-      run_reference(oracle, attrs, {5, 7, 2, 3, 4});
-      ASSERT_TRUE(run.bind());
-      for (int threads : {1, 4}) {
-        run.run(threads, {5, 7, 2, 3, 4});
-        EXPECT_TRUE(run.outputs[0] == oracle.outputs[0]) << "scale " << scale;
-      }
-    }
-  }
-}
-
-TEST(StochasticCast, RoundsInProportion) {
-  const double below = 1.0, unit = 0x1p-10, value = below + 0.25 * unit;
-  const reference::Philox philox(reference::RandomKey{.seed = 1});
-  int up = 0;
-  for (uint64_t i = 0; i < 100000; ++i) {
-    const double rounded = reference::rounded_at_random(value, philox.bits(i), 11, -14);
-    ASSERT_TRUE(rounded == below || rounded == below + unit);
-    up += rounded != below;
-  }
-  EXPECT_NEAR(up, 25000, 5 * 137);  // standard deviation sqrt(n p (1 - p))
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ def test_what_float16_has_stays(value):
         lambda x: x @ x.t(),
         lambda x: torch.softmax(x, 1),
         lambda x: torch.nn.functional.layer_norm(x, (32,)),
-        lambda x: x.exp().sum(0),
+        lambda x: x.sum(0),
     ],
     ids=["mul", "matmul", "softmax", "layer_norm", "sum"],
 )

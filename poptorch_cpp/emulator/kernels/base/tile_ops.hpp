@@ -30,6 +30,8 @@ struct MicroArgs {
   void* dst[kMaxResults];
   const void* src[kMaxSources];
   const double* immediates;
+  // The index of the first element and the key of the words, for steps that round at random.
+  uint32_t index, key[2];
 
   MicroArgs() {}
 
@@ -88,5 +90,7 @@ MicroFn cast_fn(ir::DType from, ir::DType to);
 // Brings a register back into the range of a narrow dtype (f16, bf16, i8, ...); nullptr when the
 // dtype does not need it.
 MicroFn narrow_fn(ir::DType dtype);
+// The same for f16 and bf16, at random: see reference/rounding_bits.hpp.
+MicroFn round_at_random_fn(ir::DType dtype);
 
 }  // namespace poptorch::emulator

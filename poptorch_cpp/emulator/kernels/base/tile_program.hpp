@@ -52,6 +52,9 @@ class TileProgram {
                            std::byte* scratch) const = 0;
 };
 
+// Returns whether a program with this op draws random numbers, for rounding.
+bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs);
+
 // Builds a program over `shape`. Registers are numbers; a register may be used any number of times.
 class TileProgramBuilder {
  public:
@@ -72,8 +75,8 @@ class TileProgramBuilder {
   int constant(ir::DType dtype, double value);
   // Adds one op on registers (-1: an absent operand); returns one register per result. Updates
   // return the new values of the operands they write, in the order of `writes` (to be given to
-  // output()). Operand shapes are those of their registers, broadcast. `op_id` keys random ops
-  // (dropout), whose element index is that of the space.
+  // output()). Operand shapes are those of their registers, broadcast. `op_id` is part of the key
+  // of random rounding, whose element index is that of the space.
   std::vector<int> op(const ir::OpDef& def, const ir::Attrs& attrs,
                       const std::vector<int>& operands, const std::vector<ir::DType>& results,
                       uint64_t op_id = 0);

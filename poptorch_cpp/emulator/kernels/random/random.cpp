@@ -1,7 +1,6 @@
 // Random draws. Element i of the type, in row-major order, uses number i of the op's sequence, so
 // these kernels keep plain layouts.
 #include "emulator/kernels/base/families.hpp"
-#include "emulator/kernels/base/round_at_random.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "reference/rejection.hpp"
 
@@ -9,6 +8,16 @@ namespace poptorch::emulator {
 namespace {
 
 using reference::Philox;
+
+constexpr int64_t kDrawn = 32;  // numbers drawn at once, eight Philox blocks
+
+// Draws number `first` (a multiple of 4) and the following ones.
+void draw(const Philox& philox, uint64_t first, uint32_t* numbers) {
+  for (uint64_t i = 0; i < kDrawn; i += 4) {
+    const Philox::Block block = philox.block((first + i) / 4);
+    std::copy(block.begin(), block.end(), numbers + i);
+  }
+}
 
 // Calls use() for runs of at most kDrawn elements of a task's part.
 class Draw : public BoundKernel {
@@ -19,7 +28,7 @@ class Draw : public BoundKernel {
   int tasks(int) const override { return elements_ == 0 ? 0 : static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return elements_ * 2; }
   void run(const KernelArgs& args, int, int task) const override {
-    const Philox philox = philox_of(args.random, same_in_replicas_);
+    const Philox philox(args.random);
     const Range range = part_of(elements_, parts_, task, kDrawn);
     for (int64_t i = range.begin; i < range.end; i += kDrawn) {
       uint32_t numbers[kDrawn];
@@ -32,7 +41,6 @@ class Draw : public BoundKernel {
   virtual void use(const KernelArgs& args, int64_t first, int64_t count,
                    const uint32_t* numbers) const = 0;
   int64_t elements_, parts_;
-  bool same_in_replicas_ = false;
 };
 
 // The input is x; outputs are y and mask.
@@ -58,23 +66,6 @@ class Dropout final : public Draw {
   }
   uint32_t threshold_;
   float scale_;
-};
-
-// Casts float32 to half types.
-class StochasticCast final : public Draw {
- public:
-  explicit StochasticCast(const KernelRequest& request)
-      : Draw(request), dtype_(request.outputs[0].dtype) {
-    same_in_replicas_ = request.attr<bool>("same_in_replicas");
-  }
-
- private:
-  void use(const KernelArgs& args, int64_t first, int64_t count,
-           const uint32_t* numbers) const override {
-    round_at_random(dtype_, input_of<float>(args, 0) + first, numbers, count,
-                    buffer_of<uint16_t>(args, 1) + first);
-  }
-  ir::DType dtype_;
 };
 
 // Draws floats of any type of up to 32 bits, rounded once.
@@ -146,7 +137,7 @@ class Rejection final : public BoundKernel {
   int tasks(int) const override { return elements_ == 0 ? 0 : static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return elements_ * 60; }
   void run(const KernelArgs& args, int, int task) const override {
-    const Philox philox = philox_of(args.random, false);
+    const Philox philox(args.random);
     const Range range = part_of(elements_, parts_, task, kDrawn);
     const float* in[2] = {};
     for (size_t k = 0; k < operands_; ++k) in[k] = input_of<float>(args, k) + range.begin;
@@ -190,17 +181,10 @@ std::unique_ptr<BoundKernel> bind_dropout(const KernelRequest& request) {
   return std::make_unique<Dropout>(request);
 }
 
-std::unique_ptr<BoundKernel> bind_stochastic_cast(const KernelRequest& request) {
-  if (request.inputs[0]->dtype != ir::DType::kF32) return nullptr;
-  if (!ir::is_half(request.outputs[0].dtype)) return nullptr;
-  return std::make_unique<StochasticCast>(request);
-}
-
 }  // namespace
 
 void add_random_kernels(KernelTable& table) {
   table.add({.op = "dropout", .bind = bind_floats<bind_dropout>});
-  table.add({.op = "stochastic_cast", .bind = bind_stochastic_cast});
   table.add({.op = "random_gamma", .bind = bind_floats<bind_rejection<gamma>>});
   table.add({.op = "random_poisson", .bind = bind_floats<bind_rejection<poisson>>});
   table.add({.op = "random_binomial", .bind = bind_floats<bind_rejection<binomial>>});

@@ -11,6 +11,7 @@ void add_micro_rows(std::vector<MicroRow>& rows) {
   add_unary_rows(rows);
   add_binary_rows(rows);
   add_update_rows(rows);
+  add_rounding_rows(rows);
 }
 
 void add_kernels(KernelTable& table) {

@@ -31,6 +31,7 @@ struct Conversions {
   decltype(&store_fn) store;
   decltype(&cast_fn) cast;
   decltype(&narrow_fn) narrow;
+  decltype(&round_at_random_fn) round_at_random;
 };
 
 // A joined step of an optimiser over memory, and on a product in registers.

@@ -15,10 +15,13 @@ extern const HalfConversions kHalfConversions;
 extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
 
+MicroFn rounding_at_random(ir::DType dtype);
+
 void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
                      const int64_t* with, int taps, int64_t channels, float* y);
 void add_products(const float* a, const float* b, float* y, int64_t n);
 
+void add_rounding_rows(std::vector<MicroRow>& rows);
 void add_unary_rows(std::vector<MicroRow>& rows);
 void add_binary_rows(std::vector<MicroRow>& rows);
 void add_update_rows(std::vector<MicroRow>& rows);

@@ -124,7 +124,10 @@ MicroFn cast_of(DType from, DType to) {
 
 }  // namespace
 
-constinit const Conversions kConversions = {
-    .load = load_of, .store = store_of, .cast = cast_of, .narrow = narrow_of};
+constinit const Conversions kConversions = {.load = load_of,
+                                            .store = store_of,
+                                            .cast = cast_of,
+                                            .narrow = narrow_of,
+                                            .round_at_random = rounding_at_random};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -16,13 +16,6 @@ using enum RegisterClass;
 
 bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
 
-// Stores round to nearest. An update that rounds half types at random is requested with float
-// results: see round_at_random.hpp.
-bool rounds_to_nearest(const MicroQuery& q) {
-  return !flag(q, "stochastic_rounding") ||
-         std::none_of(q.results.begin(), q.results.end(), ir::is_half);
-}
-
 std::vector<double> maximize_and(const MicroQuery& q, std::initializer_list<const char*> names) {
   std::vector<double> numbers{flag(q, "maximize") ? 1.0 : 0.0};
   for (const char* name : names) numbers.push_back(flag(q, name) ? 1.0 : 0.0);
@@ -155,41 +148,38 @@ void add_update_rows(std::vector<MicroRow>& rows) {
                   kF32,
                   over_memory<Sgd>,
                   [](const MicroQuery& q) { return maximize_and(q, {}); },
-                  rounds_to_nearest,
+                  nullptr,
                   {over_product<Sgd>, Sgd::kGradient}});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
-                  [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); },
-                  rounds_to_nearest});
+                  [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
   rows.push_back({"adam_update",
                   kF32,
                   kF32,
                   over_memory<Adam<true>>,
                   adam_numbers,
-                  [](const MicroQuery& q) { return rounds_to_nearest(q) && flag(q, "decoupled"); },
+                  [](const MicroQuery& q) { return flag(q, "decoupled"); },
                   {over_product<Adam<true>>, Adam<true>::kGradient}});
   rows.push_back({"adam_update",
                   kF32,
                   kF32,
                   over_memory<Adam<false>>,
                   adam_numbers,
-                  [](const MicroQuery& q) { return rounds_to_nearest(q) && !flag(q, "decoupled"); },
+                  [](const MicroQuery& q) { return !flag(q, "decoupled"); },
                   {over_product<Adam<false>>, Adam<false>::kGradient}});
-  rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers, rounds_to_nearest});
+  rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers});
   auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
-  rows.push_back(
-      {"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
-       [](const MicroQuery& q) { return rounds_to_nearest(q) && flag(q, "tf_variant"); }});
-  rows.push_back(
-      {"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
-       [](const MicroQuery& q) { return rounds_to_nearest(q) && !flag(q, "tf_variant"); }});
+  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
+                  [](const MicroQuery& q) { return flag(q, "tf_variant"); }});
+  rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
+                  [](const MicroQuery& q) { return !flag(q, "tf_variant"); }});
   rows.push_back(
       {"accumulate",
        kF32,
        kF32,
        over_memory<Accumulate>,
        [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
-       rounds_to_nearest,
+       nullptr,
        {over_product<Accumulate>, Accumulate::kGradient}});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});

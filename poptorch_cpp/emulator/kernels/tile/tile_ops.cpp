@@ -53,6 +53,9 @@ RegisterClass register_class(ir::DType dtype) {
 MicroFn load_fn(ir::DType dtype) { return kernel_set().conversions.load(dtype); }
 MicroFn store_fn(ir::DType dtype) { return kernel_set().conversions.store(dtype); }
 MicroFn narrow_fn(ir::DType dtype) { return kernel_set().conversions.narrow(dtype); }
+MicroFn round_at_random_fn(ir::DType dtype) {
+  return kernel_set().conversions.round_at_random(dtype);
+}
 MicroFn cast_fn(ir::DType from, ir::DType to) { return kernel_set().conversions.cast(from, to); }
 
 const ir::Attr& MicroQuery::attr(ir::Symbol name) const {

@@ -91,10 +91,13 @@ bool PlannedProgram::can_take_product() const {
 // Decides which buffers replace registers, and gives every other register a slot.
 void PlannedProgram::place() {
   const int steps = static_cast<int>(instructions_.size());
+  int roundings = 0;
   for (int s = 0; s < steps; ++s) {
-    for (int r : instructions_[s].sources) {
+    TileStep& step = instructions_[s];
+    for (int r : step.sources) {
       if (r >= 0) registers_[r].last_use = s;
     }
+    if (step.rounding) step.rounding->number = roundings++;
   }
   classify_inputs();
   choose_direct_outputs();

@@ -13,6 +13,7 @@ namespace poptorch::emulator {
 
 constexpr int64_t kTile = 512;  // elements
 constexpr int kMaxRegisters = 256;
+constexpr int kMaxRoundings = kMaxRegisters;  // each makes a register
 constexpr int kMaxDims = 12;
 
 struct TileBuffer {
@@ -56,6 +57,7 @@ class PlannedProgram final : public TileProgram {
   bool can_take_product() const;
   void collapse();
   void run_tile(const Walk& walk, void** registers) const;
+  void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.
   void fill_registers(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,

@@ -48,7 +48,24 @@ double round_to(DType dtype, double value) {
   return value;
 }
 
+// Returns the operands that the op writes: its first results.
+std::vector<int> written_operands(const ir::OpDef& def, const std::vector<int>& operands) {
+  std::vector<int> written;
+  for (int operand : def.writes) {
+    if (operand < static_cast<int>(operands.size()) && operands[operand] >= 0) {
+      written.push_back(operand);
+    }
+  }
+  return written;
+}
+
 }  // namespace
+
+bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs) {
+  const ir::AttrDef* option = def.find_attr("stochastic_rounding");
+  const ir::Attr* given = option ? attrs.find(option->name) : nullptr;
+  return def.random || (given && std::get<bool>(*given));
+}
 
 TileProgramBuilder::TileProgramBuilder(Shape shape) : impl_(new Impl) {
   impl_->program->shape_ = std::move(shape);
@@ -90,7 +107,7 @@ int TileProgramBuilder::constant(DType dtype, double value) {
 
 std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& attrs,
                                         const std::vector<int>& operands,
-                                        const std::vector<DType>& results, uint64_t) {
+                                        const std::vector<DType>& results, uint64_t op_id) {
   std::vector<DType> types;
   for (int reg : operands) {
     if (reg >= 0) types.push_back(impl_->program->registers_[reg].dtype);
@@ -104,6 +121,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
     step.fn = row->fn;
     step.product = row->product;
     if (row->immediates) step.immediates = row->immediates(query);
+    if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
   } else {
     throw InternalError(support::str("[tile program] no micro-op for '", def.name,
                                      "' on these dtypes. Ask supports() first."));
@@ -120,18 +138,28 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
                            support::join(operands, ", %"));
   std::vector<int> made = step.results;
   impl_->program->instructions_.push_back(std::move(step));
-  for (size_t i = 0; i < made.size() && !def.exact; ++i) {
+  if (def.exact || def.random) return made;
+  // All replicas round the state that they write alike.
+  const std::vector<int> written = written_operands(def, operands);
+  const bool at_random = rounds_at_random(def, attrs);
+  for (size_t i = 0; i < made.size(); ++i) {
     const MicroFn narrow = narrow_fn(results[i]);
     if (!narrow) continue;
     const int rounded = impl_->make_register(results[i]);
-    impl_->program->instructions_.push_back(
-        {.op = "narrow",
-         .fn = narrow,
-         .product = {},
-         .sources = {made[i]},
-         .results = {rounded},
-         .immediates = {},
-         .text = support::str("%", rounded, " = narrow %", made[i], " ", results[i])});
+    TileStep rounding{.op = "narrow",
+                      .fn = narrow,
+                      .product = {},
+                      .sources = {made[i]},
+                      .results = {rounded},
+                      .immediates = {},
+                      .text = {}};
+    if (at_random && i < written.size() && ir::is_half(results[i])) {
+      rounding.op = "round_at_random";
+      rounding.fn = round_at_random_fn(results[i]);
+      rounding.rounding = {op_id, static_cast<uint64_t>(written[i]), true};
+    }
+    rounding.text = support::str("%", rounded, " = ", rounding.op, " %", made[i], " ", results[i]);
+    impl_->program->instructions_.push_back(std::move(rounding));
     made[i] = rounded;
   }
   return made;

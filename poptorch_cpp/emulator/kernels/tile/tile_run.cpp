@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/kernels/tile/tile_planned.hpp"
+#include "reference/rounding_bits.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -57,6 +58,12 @@ MicroArgs arguments_of(const TileStep& step, void* const* registers) {
   return args;
 }
 
+reference::RoundingBits bits_of(const RandomRounding& rounding, RandomKey key) {
+  key.op_id = rounding.op_id;
+  if (rounding.same_in_replicas) key.replica = 0;
+  return reference::RoundingBits(key, rounding.stream);
+}
+
 }  // namespace
 
 // The state of one run(): the positions of the current tile's segments in every buffer.
@@ -64,6 +71,7 @@ struct PlannedProgram::Walk {
   std::byte* const* buffers;
   const TileBlock* block;
   std::byte* scratch;
+  reference::RoundingBits random[kMaxRoundings];
   int segments = 0;
   int64_t count = 0;                      // elements of the tile
   int64_t length[kMaxSegments];           // of each segment
@@ -115,7 +123,13 @@ void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
     registers[out.reg] = dense ? address(out, walk.buffers[inputs_.size() + o], 0)
                                : walk.scratch + registers_[out.reg].slot * slot_bytes_;
   }
-  for (const TileStep& step : instructions_) step.fn(arguments_of(step, registers), n);
+  for (const TileStep& step : instructions_) {
+    if (step.rounding) {
+      run_at_random(walk, step, registers);
+    } else {
+      step.fn(arguments_of(step, registers), n);
+    }
+  }
   for (const TileBuffer& out : outputs_) {
     const size_t o = &out - outputs_.data();
     const int64_t stride = out.strides[dims - 1];
@@ -125,6 +139,28 @@ void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
       move_segment(out, address(out, walk.buffers[inputs_.size() + o], s), stride, tile,
                    walk.length[s], false);
       tile += walk.length[s] * out.register_bytes;
+    }
+  }
+}
+
+// Each element draws the bits of its index in the space. Where the upper half of the index changes,
+// so does the key.
+void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void** registers) const {
+  constexpr int64_t kSameKey = int64_t{1} << 32;
+  const reference::RoundingBits& bits = walk.random[step.rounding->number];
+  MicroArgs args = arguments_of(step, registers);
+  args.key[1] = bits.second();
+  for (int s = 0; s < walk.segments;) {
+    int64_t at = walk.linear[s], end = at + walk.length[s];
+    for (++s; s < walk.segments && walk.linear[s] == end; ++s) end += walk.length[s];
+    while (at < end) {
+      const int64_t count = std::min(end, (at / kSameKey + 1) * kSameKey) - at;
+      args.index = static_cast<uint32_t>(at);
+      args.key[0] = bits.first(static_cast<uint64_t>(at));
+      step.fn(args, count);
+      args.src[0] = args.in<float>(0) + count;
+      args.dst[0] = args.out<float>() + count;
+      at += count;
     }
   }
 }
@@ -182,13 +218,16 @@ void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
 }
 
 void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
-                         const RandomKey&) const {
+                         const RandomKey& random) const {
   void* registers[kMaxRegisters];
   fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
   Walk walk;
   walk.buffers = buffers;
   walk.block = &block;
   walk.scratch = scratch;
+  for (const TileStep& step : instructions_) {
+    if (step.rounding) walk.random[step.rounding->number] = bits_of(*step.rounding, random);
+  }
   const size_t dims = sizes_.size();
   const int64_t inner = sizes_[dims - 1];
   for (int64_t row = 0; row < block.rows; ++row) {

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "emulator/kernels/base/tile_ops.hpp"
 
 namespace poptorch::emulator {
+
+// How a step rounds at random.
+struct RandomRounding {
+  uint64_t op_id = 0;
+  uint64_t stream = 0;  // of the values that the op rounds
+  bool same_in_replicas = false;
+  int number = 0;  // of the roundings of the program
+};
 
 struct TileStep {
   std::string op;  // of the table, "cast", or "narrow": to the range of the result's dtype
@@ -17,6 +26,7 @@ struct TileStep {
   std::vector<int> results;
   std::vector<double> immediates;
   std::string text;
+  std::optional<RandomRounding> rounding = std::nullopt;
 };
 
 struct Register {

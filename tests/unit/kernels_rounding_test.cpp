@@ -1,0 +1,162 @@
+// Stochastic rounding: the bits it draws, and the fast kernel against the reference.
+#include "kernel_harness.hpp"
+#include "reference/rounding_bits.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using reference::RoundingBits;
+
+const ir::Attrs kCasts[] = {{{"dtype", DType::kF16}},
+                            {{"dtype", DType::kBF16}},
+                            {{"dtype", DType::kF16}, {"same_in_replicas", true}}};
+
+void expect_the_bits_of_the_reference(TestTensor& x) {
+  for (const ir::Attrs& attrs : kCasts) {
+    KernelRun oracle("stochastic_cast", attrs, {&x}), run("stochastic_cast", attrs, {&x});
+    run_reference(oracle, attrs, {5, 7, 2, 3, 4});
+    ASSERT_TRUE(run.bind());
+    for (int threads : {1, 4}) {
+      run.run(threads, {5, 7, 2, 3, 4});
+      for (int64_t i = 0; i < x.type.elements(); ++i) {
+        const double got = run.outputs[0].at(i), expected = oracle.outputs[0].at(i);
+        ASSERT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)))
+            << "element " << i << ", " << x.at(i) << ": " << got << " instead of " << expected;
+        ASSERT_EQ(std::signbit(got), std::signbit(expected)) << "element " << i;
+      }
+    }
+  }
+}
+
+TEST(StochasticCast, HasTheBitsOfTheReference) {
+  for (double scale : {1.0, 1e-39, 1e-6, 1e-3, 300.0, 7e4}) {
+    TestTensor x(DType::kF32, {3001}, -scale, scale, 3);
+    expect_the_bits_of_the_reference(x);
+  }
+}
+
+TEST(StochasticCast, HasThemForNumbersOfAnyExponent) {
+  TestTensor x(DType::kF32, {40000}, -1, 1, 3);
+  std::mt19937 random(4);
+  const float special[] = {0.0f,      -0.0f,      INFINITY,   -INFINITY,   65504.0f,
+                           -65519.9f, 65536.0f,   0x1p-14f,   0x1p-24f,    0x1p-25f,
+                           0x1p-41f,  -0x1p-149f, 3.4028e38f, 0x1.ffcp-15f};
+  for (int64_t i = 0; i < 40000; ++i) {
+    x.f32()[i] = std::bit_cast<float>(static_cast<uint32_t>(random()));
+    if (std::isnan(x.f32()[i])) x.f32()[i] = std::copysign(NAN, 1.0f);
+  }
+  for (int64_t i = 0; i < 4000; ++i) x.f32()[9 * i + 1] = special[i % std::size(special)];
+  expect_the_bits_of_the_reference(x);
+}
+
+// Each of n numbers of a uniform distribution falls into a bin: chi-squared has a mean of bins - 1
+// and a variance of twice that.
+void expect_uniform(const std::vector<int64_t>& counts) {
+  const double bins = static_cast<double>(counts.size());
+  double all = 0, deviation = 0;
+  for (int64_t count : counts) all += static_cast<double>(count);
+  for (int64_t count : counts) {
+    const double apart = static_cast<double>(count) - all / bins;
+    deviation += apart * apart / (all / bins);
+  }
+  EXPECT_NEAR(deviation, bins - 1, 6 * std::sqrt(2 * (bins - 1)));
+}
+
+constexpr int64_t kDrawn = 1 << 20;
+
+TEST(RoundingBits, AreUniform) {
+  for (uint64_t seed : {0, 1, 42}) {
+    const RoundingBits bits(reference::RandomKey{.seed = seed});
+    std::vector<int64_t> high(256), low(256);
+    for (int64_t i = 0; i < kDrawn; ++i) {
+      ++high[bits.of(i) >> 8];
+      ++low[bits.of(i) & 255];
+    }
+    expect_uniform(high);
+    expect_uniform(low);
+  }
+}
+
+// The leading four bits of two numbers fall into 256 bins.
+template <typename Other>
+void expect_independent(const RoundingBits& bits, Other other) {
+  std::vector<int64_t> pairs(256);
+  for (int64_t i = 0; i < kDrawn; ++i) ++pairs[(bits.of(i) >> 12) << 4 | other(i) >> 12];
+  expect_uniform(pairs);
+}
+
+TEST(RoundingBits, OfNeighboursAreIndependent) {
+  const RoundingBits bits(reference::RandomKey{.seed = 3});
+  for (int64_t distance : {1, 2, 16, 17, 32, 64, 512, 4096}) {
+    SCOPED_TRACE(distance);
+    expect_independent(bits, [&](int64_t i) { return bits.of(i + distance); });
+  }
+}
+
+TEST(RoundingBits, OfDifferentKeysAreIndependent) {
+  const reference::RandomKey key{.seed = 3, .op_id = 7};
+  const RoundingBits bits(key);
+  std::vector<RoundingBits> others{RoundingBits(key, 1)};
+  for (auto change :
+       {+[](reference::RandomKey& k) { ++k.seed; }, +[](reference::RandomKey& k) { ++k.op_id; },
+        +[](reference::RandomKey& k) { ++k.replica; },
+        +[](reference::RandomKey& k) { ++k.micro_batch; },
+        +[](reference::RandomKey& k) { ++k.round; }}) {
+    reference::RandomKey other = key;
+    change(other);
+    others.emplace_back(other);
+  }
+  for (const RoundingBits& other : others) {
+    expect_independent(bits, [&](int64_t i) { return other.of(i); });
+  }
+  expect_independent(bits, [&](int64_t i) { return bits.of(i + (int64_t{1} << 32)); });
+}
+
+TEST(StochasticCast, RoundsInProportion) {
+  const double below = 1.0, unit = 0x1p-10, value = below + 0.25 * unit;
+  const RoundingBits bits(reference::RandomKey{.seed = 1});
+  int up = 0;
+  for (uint64_t i = 0; i < 100000; ++i) {
+    const double rounded = reference::rounded_at_random(value, bits.of(i), 11, -14);
+    ASSERT_TRUE(rounded == below || rounded == below + unit);
+    up += rounded != below;
+  }
+  EXPECT_NEAR(up, 25000, 5 * 137);  // standard deviation sqrt(n p (1 - p))
+}
+
+// A chain of short rows, whose first elements are at any index, draws what a single op draws.
+TEST(StochasticCast, DrawsByTheIndexInTheSpaceOfItsChain) {
+  const RandomKey key{5, 7, 2, 3, 4};
+  for (const ir::Shape& shape : {ir::Shape{7, 45}, {3, 5, 130}, {2, 700}}) {
+    const TestTensor x = random_f32(shape, 1), row = random_f32({shape.back()}, 2);
+    TestTensor sum(x.type);
+    for (int64_t i = 0; i < x.type.elements(); ++i) {
+      sum.f32()[i] = x.f32()[i] + row.f32()[i % shape.back()];
+    }
+    KernelRun oracle("stochastic_cast", kCasts[0], {&sum});
+    run_reference(oracle, kCasts[0], key);
+    TileProgramBuilder builder(shape);
+    const int a = builder.input(x.type), b = builder.input(row.type);
+    const int added = builder.op(ops::registry().get("add"), {}, {a, b}, {DType::kF32})[0];
+    builder.output(builder.op(ops::registry().get("stochastic_cast"), kCasts[0], {added},
+                              {DType::kF16}, key.op_id)[0]);
+    const auto program = builder.finish();
+    TestTensor y({DType::kF16, shape});
+    std::vector<std::byte> scratch(program->scratch_bytes() + 64);
+    void* aligned = scratch.data();
+    size_t space = scratch.size();
+    std::align(64, space - 64, aligned, space);
+    std::byte* buffers[] = {const_cast<std::byte*>(x.data.data()),
+                            const_cast<std::byte*>(row.data.data()), y.data.data()};
+    for (int64_t first = 0; first < x.type.elements(); first += 101) {
+      const int64_t cols = std::min<int64_t>(101, x.type.elements() - first);
+      program->run(buffers, {.first = first, .cols = cols}, static_cast<std::byte*>(aligned),
+                   {.seed = key.seed, .op_id = 99, .replica = 2, .micro_batch = 3, .round = 4});
+    }
+    EXPECT_TRUE(y == oracle.outputs[0]);
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
