@@ -1,6 +1,6 @@
 """Measures every op against eager torch: `python -m benchmarks.ops --threads 1 2 --json ops.json`.
 
-A separate process measures each number of threads. `--page` writes docs/op-speed.md from the results.
+A separate process measures each number of threads. `--page` writes docs/op-speed.md.
 """
 
 import argparse
