@@ -79,6 +79,33 @@ def test_functions(name):
     check(FUNCTIONS[name], torch.randn(4, 6))
 
 
+@pytest.mark.parametrize("name", ["cov", "cov_with_weights", "corrcoef"])
+def test_functions_of_complex_numbers(name):
+    check(FUNCTIONS[name], torch.randn(4, 6, dtype=torch.complex64))
+
+
+class Bounded(nn.Module):
+    """Keeps a known value that torch cannot compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = {}
+
+    def forward(self, x):
+        self.tables["bounded"] = torch.ones(3, dtype=torch.complex64).clamp(min=0)
+        return x * 2
+
+
+def test_a_known_value_that_cannot_be_computed():
+    message = "clamp is not supported for complex types"
+    with pytest.raises(RuntimeError, match=message):
+        Bounded()(torch.ones(3))
+    with pytest.raises(poptorch.Error, match=message) as caught:
+        poptorch.inferenceModel(Bounded())(torch.ones(3))
+    assert f"{__file__}:" in str(caught.value)
+    assert "frame #" not in str(caught.value)
+
+
 class Members(nn.Module):
     """Has attributes that are neither parameters nor buffers."""
 

@@ -35,7 +35,9 @@ Results covariance(const Handled& h) {
   if (weights.defined() && (weights.dim() != 1 || weights.numel() != observations)) {
     h.call.fail("fweights and aweights must have one number per observation.");
   }
-  if (!weights.defined()) weights = at::ones({observations}, x.options());
+  if (!weights.defined()) {
+    weights = at::ones({observations}, x.options().dtype(c10::toRealValueType(x.scalar_type())));
+  }
   const at::Tensor total = weights.sum();
   const at::Tensor centred = x.sub(x.mul(weights).sum(1, true).div(total));
   at::Tensor count = total.sub(correction);

@@ -9,6 +9,8 @@
 #include "ir/roles.hpp"
 #include "reference/evaluate.hpp"
 #include "reference/reference.hpp"
+#include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::frontend {
 namespace {
@@ -28,9 +30,15 @@ bool computes(const ir::OpDef& def) {
 std::vector<ir::Literal> by_torch(const ir::Op& op, const Operands& operands) {
   std::vector<at::Tensor> tensors;
   for (const ir::Literal* operand : operands) tensors.push_back(tensor_of(*operand));
-  const GenericCall call(op.attr<std::string>("schema"), op.attr<std::string>("arguments"));
+  const auto& schema = op.attr<std::string>("schema");
+  const GenericCall call(schema, op.attr<std::string>("arguments"));
   std::vector<ir::Literal> results;
-  for (const at::Tensor& result : call.run(tensors)) results.push_back(literal_of(result));
+  try {
+    for (const at::Tensor& result : call.run(tensors)) results.push_back(literal_of(result));
+  } catch (const c10::Error& error) {
+    throw support::UserError(support::str("[", schema, "] ", error.what_without_backtrace(),
+                                          ir::place_text(op.location)));
+  }
   return results;
 }
 
