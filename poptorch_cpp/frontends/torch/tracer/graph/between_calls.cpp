@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "frontends/torch/tracer/graph/tracer.hpp"
+#include "frontends/torch/tracer/values/types.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
