@@ -25,8 +25,9 @@ set(POPTORCH_REFERENCE)
 # Errors name the file that raises them: of the sources, not of the machine that compiled them.
 add_compile_options(-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
 set(POPTORCH_WARNINGS -Wall -Wextra $<$<BOOL:${POPTORCH_WERROR}>:-Werror>)
-if(POPTORCH_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # A class that holds values of an unnamed namespace is visible to the rest of its batch alone.
+  # Some layers are one batch in every build.
   list(APPEND POPTORCH_WARNINGS -Wno-subobject-linkage)
 endif()
 

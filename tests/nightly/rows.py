@@ -126,6 +126,8 @@ ROWS = (
         + PYTEST.replace("{jobs}", "1") + "tests/popdist/test_instance_faults.py",
         _lines("instance faults:", "named faults:", r"\d+ passed|\d+ failed"), full=500,
         environment={"POPTORCH_INSTANCE_FAULTS": "1"}),
+    Row("build", "every file compiled by itself, without batches, and the unit tests",
+        "make test-fast", line(r"PASSED|FAILED")),
     Row("R15", "unit tests under the address and undefined-behaviour sanitizers", "make asan",
         line(r"PASSED|FAILED")),
     Row("R15", "unit tests and some of Python's with the SSE4 kernels, on an emulated Nehalem",
