@@ -88,6 +88,30 @@ def test_every_micro_batch_shows_the_value_after_the_step(mode):
     torch.testing.assert_close(found, expected.repeat(2 if mode == "All" else 1))
 
 
+def test_a_warning_names_the_parameter_if_results_are_sums():
+    model = Returns(lambda w: [w.t(), w * 1])
+    options = poptorch.Options().outputMode(poptorch.OutputMode.Sum)
+    options.Training.gradientAccumulation(2)
+    with pytest.warns(UserWarning, match=r"parameter 'weight'.*OutputMode\.Sum") as told:
+        found = _trained(model, options, torch.ones(2, 3))
+    assert sum("returns its parameter" in str(one.message) for one in told) == 1
+    torch.testing.assert_close(found[0], found[1].t())
+
+
+def test_a_warning_names_the_parameter_if_replicas_have_different_values():
+    model = Returns(lambda w: w[1:])
+    model.weight = torch.nn.Parameter(torch.arange(12.0).reshape(2, 2, 3))
+    options = poptorch.Options().replicationFactor(2)
+    options.Training.gradientAccumulation(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+    wrapped = poptorch.trainingModel(model, options, optimizer)
+    wrapped.weight.replicaGrouping(
+        poptorch.CommGroupType.NoGrouping, 0, poptorch.VariableRetrievalMode.OnePerGroup
+    )
+    with pytest.warns(UserWarning, match="parameter 'weight'.*different values"):
+        wrapped(torch.ones(2, 3))
+
+
 def test_a_weight_of_another_layout():
     model = Returns(lambda w: w[1:])
     model.weight = torch.nn.Parameter(torch.arange(6.0).reshape(3, 2).t())

@@ -150,6 +150,9 @@ def _executable(
     recorder: results.Outputs,
     progress: Progress,
 ) -> _native.Executable:
+    groups = wrapped.groupings.of(wrapped.model)
+    divided = [n for n, group in groups.items() if group.values(wrapped.groupings.replicas) > 1]
+
     def forward(tensors: list[torch.Tensor]) -> tuple[list[torch.Tensor], Node | None]:
         outputs = recorder if recorder.node is None else results.Outputs()  # of a second trace
         if wrapped.module is None:
@@ -158,9 +161,12 @@ def _executable(
         watch = ArgumentWatch([n.name for n in arguments.positional], positional, keyword)
         with wrapped.placement.recording(wrapped.model), group_norms.grouped(options):
             leaves = outputs.record(wrapped.model(*positional, **keyword))
-        if wrapped.training and options.output_mode != OutputMode.Sum:
-            grouped = wrapped.groupings.of(wrapped.model)
-            outputs.weights = returned_weights.find(leaves, wrapped.module, grouped)
+        if wrapped.training:
+            outputs.weights = returned_weights.without_former(
+                returned_weights.find(leaves, wrapped.module),
+                divided,
+                summed=options.output_mode == OutputMode.Sum,
+            )
         if outputs is recorder:
             watch.look()
         return leaves, outputs.node
@@ -171,7 +177,7 @@ def _executable(
     lines = [
         execution_line(wrapped, options),
         *core_table.lines_of(options),
-        *group_lines(wrapped.groupings.of(wrapped.model)),
+        *group_lines(groups),
         *anchor_lines(anchors.requests(options, names)),
         *optimiser,
     ]

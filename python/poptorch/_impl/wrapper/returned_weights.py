@@ -1,5 +1,6 @@
 """Results of a training step that share memory with a parameter show its value after the step."""
 
+import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -41,20 +42,14 @@ class WeightView:
         into.reshape(-1, *self.sizes).copy_(part)
 
 
-def find(
-    leaves: Iterable[torch.Tensor], model: torch.nn.Module | None, left_out: Collection[str]
-) -> list[WeightView]:
-    """Returns the results among `leaves`, tensors of the trace, that lie in a parameter.
-
-    left_out: parameters with several values by replica, whose results keep their former values.
-    """
+def find(leaves: Iterable[torch.Tensor], model: torch.nn.Module | None) -> list[WeightView]:
+    """Returns the results among `leaves`, tensors of the trace, that lie in a parameter."""
     if model is None:
         return []
     parameters: dict[int, tuple[str, torch.Tensor]] = {}
     for name, weight in model.named_parameters(remove_duplicate=False):
         if weight.numel() and weight.layout == torch.strided:
             parameters.setdefault(_memory(weight), (name, weight))
-    parameters = {m: pair for m, pair in parameters.items() if pair[0] not in left_out}
     found = []
     for number, leaf in enumerate(leaves):
         if not parameters or not _is_plain(leaf) or _memory(leaf) not in parameters:
@@ -68,6 +63,27 @@ def find(
             sizes = tuple(leaf.shape)
             found.append(WeightView(number, name, sizes, leaf.stride(), offset, layout))
     return found
+
+
+def without_former(
+    found: list[WeightView], grouped: Collection[str], *, summed: bool
+) -> list[WeightView]:
+    """Leaves out, with a warning, the results that keep the value before the step.
+
+    grouped: the parameters with several values by replica; summed: the results are sums over the
+    micro-batches, which the device computes before the step.
+    """
+    former = [view for view in found if summed or view.slot in grouped]
+    for slot in dict.fromkeys(view.slot for view in former):
+        cause = "OutputMode.Sum adds" if summed else "several replicas have"
+        what = "values of every micro-batch" if summed else "different values of this parameter"
+        warnings.warn(
+            f"[weights] The model returns its parameter '{slot}'. In eager torch this shows the "
+            f"value after the optimiser's step. Here {cause} {what}, and the result has the value "
+            "before the step. Read the parameter after the call instead.",
+            stacklevel=2,
+        )
+    return [view for view in found if view not in former]
 
 
 def _memory(tensor: torch.Tensor) -> int:
