@@ -4,6 +4,7 @@ A separate process measures each number of threads. `--page` writes docs/op-spee
 """
 
 import argparse
+import difflib
 import json
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.ops import page, summary
 from benchmarks.ops.case import SIZES
+from benchmarks.ops.tables import CASES
 
 
 def run_worker(arguments: argparse.Namespace, threads: int) -> list[dict]:
@@ -47,7 +49,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="write the measurements to this file")
     parser.add_argument("--page", type=Path, help="write the tables as markdown to this file")
     parser.add_argument("--verbose", action="store_true", help="show what the processes print")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    names = [case.name for case in CASES]
+    for name in arguments.cases:
+        if name not in names:
+            near = ", ".join(difflib.get_close_matches(name, names, n=5, cutoff=0.4)) or "none"
+            parser.error(f"no case is named {name!r}. Names like it: {near}.")
+    return arguments
 
 
 def main() -> None:

@@ -8,8 +8,7 @@
 #include <random>
 
 #include "emulator/kernels/base/tile_program.hpp"
-#include "ir/op_def.hpp"
-#include "ops/all_ops.hpp"
+#include "tile_testing.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -17,86 +16,6 @@ namespace {
 using ir::DType;
 using ir::Shape;
 using ir::Type;
-
-const ir::OpDef& op(const char* name) { return ops::registry().get(name); }
-
-std::vector<float> numbers(int64_t n, float low, float high, uint32_t seed = 1) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> distribution(low, high);
-  std::vector<float> out(n);
-  for (float& x : out) x = distribution(random);
-  return out;
-}
-
-template <typename T>
-std::byte* bytes(std::vector<T>& data) {
-  return reinterpret_cast<std::byte*>(data.data());
-}
-
-void run(const TileProgram& program, std::vector<std::byte*> buffers, TileBlock block) {
-  std::vector<std::byte> scratch(program.scratch_bytes() + 64);
-  auto at = reinterpret_cast<uintptr_t>(scratch.data());
-  std::byte* aligned = scratch.data() + (64 - at % 64) % 64;
-  program.run(buffers.data(), block, aligned, {});
-}
-void run(const TileProgram& program, std::vector<std::byte*> buffers) {
-  run(program, std::move(buffers), {.cols = ir::element_count(program.shape())});
-}
-
-struct UnaryCase {
-  const char* name;
-  double (*exact)(double);
-  float low, high;
-};
-
-class UnaryOp : public testing::TestWithParam<UnaryCase> {};
-
-TEST_P(UnaryOp, IsNearFloat64AndIndependentOfBlocks) {
-  const UnaryCase c = GetParam();
-  const int64_t n = 5003;
-  std::vector<float> x = numbers(n, c.low, c.high), y(n), again(n);
-  TileProgramBuilder builder({n});
-  const int r = builder.input({DType::kF32, {n}});
-  builder.output(builder.op(op(c.name), {}, {r}, {DType::kF32})[0]);
-  auto program = builder.finish();
-  run(*program, {bytes(x), bytes(y)});
-  for (int64_t i = 0; i < n; ++i) {
-    const double want = c.exact(x[i]);
-    const double ulp = std::fabs(std::nextafter(static_cast<float>(want), INFINITY) - want);
-    const double limit = std::max(2.5 * ulp, 1e-6 * std::max(1.0, std::fabs(want)));
-    ASSERT_NEAR(y[i], want, limit) << c.name << "(" << x[i] << ")";
-  }
-  std::mt19937 random(7);
-  for (int64_t first = 0; first < n;) {
-    const int64_t cols = std::min<int64_t>(n - first, 1 + random() % 700);
-    run(*program, {bytes(x), bytes(again)}, {.first = first, .cols = cols});
-    first += cols;
-  }
-  EXPECT_EQ(std::memcmp(y.data(), again.data(), n * sizeof(float)), 0);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, UnaryOp,
-    testing::Values(
-        UnaryCase{"exp", std::exp, -87, 88}, UnaryCase{"log", std::log, 1e-6f, 100},
-        UnaryCase{"tanh", std::tanh, -10, 10}, UnaryCase{"erf", std::erf, -5, 5},
-        UnaryCase{"sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -30, 30},
-        UnaryCase{"sin", std::sin, -1000, 1000}, UnaryCase{"cos", std::cos, -1000, 1000},
-        UnaryCase{"sin", std::sin, -1e9, 1e9}, UnaryCase{"sqrt", std::sqrt, 0, 100},
-        UnaryCase{"gelu", [](double x) { return x * 0.5 * (1 + std::erf(x / std::sqrt(2.0))); }, -6,
-                  6},
-        UnaryCase{"silu", [](double x) { return x / (1 + std::exp(-x)); }, -20, 20},
-        UnaryCase{"erfinv",
-                  [](double x) {  // inverted by bisection
-                    double low = -5, high = 5;
-                    for (int i = 0; i < 80; ++i) {
-                      (std::erf((low + high) / 2) < x ? low : high) = (low + high) / 2;
-                    }
-                    return low;
-                  },
-                  -0.999f, 0.999f},
-        UnaryCase{"lgamma", std::lgamma, 0.1f, 20},
-        UnaryCase{"softplus", [](double x) { return std::log1p(std::exp(x)); }, -20, 20}));
 
 TEST(TileProgram, KeepsNanAndInfinity) {
   for (const char* name : {"exp", "log", "tanh", "erf", "sin", "sigmoid", "relu", "gelu"}) {

@@ -8,6 +8,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 void add_micro_rows(std::vector<MicroRow>& rows) {
+  add_function_rows(rows);
   add_unary_rows(rows);
   add_binary_rows(rows);
   add_update_rows(rows);

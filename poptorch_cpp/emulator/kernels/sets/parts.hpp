@@ -24,6 +24,7 @@ void add_products(const float* a, const float* b, float* y, int64_t n);
 void add_rounding_rows(std::vector<MicroRow>& rows);
 void add_unary_rows(std::vector<MicroRow>& rows);
 void add_binary_rows(std::vector<MicroRow>& rows);
+void add_function_rows(std::vector<MicroRow>& rows);
 void add_update_rows(std::vector<MicroRow>& rows);
 void add_attention_kernels(KernelTable& table);
 void add_batch_norm_kernels(KernelTable& table);

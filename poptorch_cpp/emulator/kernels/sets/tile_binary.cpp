@@ -1,6 +1,4 @@
 // Micro-ops of two operands, and select.
-#include <cmath>
-
 #include "emulator/kernels/base/tile_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/simd.hpp"
@@ -52,21 +50,6 @@ T whole_power(T base, T exponent) {
 
 void add_divisions(std::vector<MicroRow>& rows) {
   add_float(rows, "div", [](float x, float z) { return x / z; });
-  add_float(rows, "floor_div", [](float x, float z) {
-    // Divides as Python does: exact where the rounded quotient would be off by one.
-    if (z == 0) return x / z;
-    const float m = std::fmod(x, z);
-    float q = (x - m) / z;
-    if (m != 0 && (z < 0) != (m < 0)) q -= 1;
-    if (q == 0) return std::copysign(0.0f, x / z);
-    const float f = std::floor(q);
-    return q - f > 0.5f ? f + 1 : f;
-  });
-  add_float(rows, "fmod", [](float x, float z) { return std::fmod(x, z); });
-  add_float(rows, "remainder", [](float x, float z) {
-    const float m = std::fmod(x, z);
-    return m != 0 && (z < 0) != (m < 0) ? m + z : m;
-  });
   // Division by zero is the user's concern; it must not kill the process.
   add_whole(rows, "floor_div", [](auto x, auto z) {
     using T = decltype(x);
@@ -121,11 +104,7 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
   add_number(rows, "mul", product);
   add_number(rows, "maximum", [](auto x, auto z) { return x > z || x != x ? x : z; });
   add_number(rows, "minimum", [](auto x, auto z) { return x < z || x != x ? x : z; });
-  add_float(rows, "pow", [](float x, float z) { return std::pow(x, z); });
   add_whole(rows, "pow", [](auto x, auto z) { return whole_power(x, z); });
-  add_float(rows, "atan2", [](float x, float z) {
-    return static_cast<float>(std::atan2(static_cast<double>(x), static_cast<double>(z)));
-  });
   add_divisions(rows);
   add_bits(rows);
   add_truth(rows, "eq", [](auto x, auto z) { return x == z; });

@@ -4,7 +4,7 @@
 #include "emulator/kernels/base/tile_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/simd.hpp"
-#include "emulator/kernels/simd/vector_math.hpp"
+#include "emulator/kernels/simd/vector_functions.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -32,61 +32,6 @@ void add_integer_identity(std::vector<MicroRow>& rows, const char* name, F f) {
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, decltype(same)>});
 }
 
-// Arguments too large for the reduction take the library's path, element by element.
-template <int quarter>
-void sine(const MicroArgs& a, int64_t n) {
-  const float* x = a.in<float>(0);
-  float* y = a.out<float>();
-  constexpr int64_t kBlock = 256;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    const int64_t count = n - begin < kBlock ? n - begin : kBlock;
-    alignas(64) float in[kBlock];
-    bool large = false;
-    for (int64_t i = 0; i < count; ++i) in[i] = x[begin + i];
-    for (int64_t i = 0; i < count; ++i) large |= !(vec::abs(in[i]) <= vec::kMaxReduced);
-    for (int64_t i = 0; i < count; ++i) {
-      const float bounded = vec::abs(in[i]) <= vec::kMaxReduced ? in[i] : 0.0f;
-      y[begin + i] = vec::sin_quarter(bounded, quarter);
-    }
-    for (int64_t i = 0; large && i < count; ++i) {
-      if (vec::abs(in[i]) <= vec::kMaxReduced) continue;
-      const double wide = in[i];
-      y[begin + i] = static_cast<float>(quarter == 0 ? std::sin(wide) : std::cos(wide));
-    }
-  }
-}
-
-float erf_inverse(float x) {
-  // Winitzki's estimate is followed by three Newton steps in double.
-  const double v = x;
-  if (!(std::fabs(v) < 1)) return std::fabs(v) == 1 ? copysignf(INFINITY, x) : NAN;
-  const double l = std::log1p(-v * v), t = 2 / (M_PI * 0.147) + l / 2;
-  double y = std::copysign(std::sqrt(std::sqrt(t * t - l / 0.147) - t), v);
-  for (int i = 0; i < 3; ++i) y -= (std::erf(y) - v) * 0.88622692545275801365 * std::exp(y * y);
-  return static_cast<float>(y);
-}
-
-float digamma(float x) {
-  double v = x, shift = 0;
-  if (v == 0) return copysignf(INFINITY, -x);
-  if (v < 0) {
-    if (v == std::floor(v)) return NAN;
-    shift = -M_PI / std::tan(M_PI * v);
-    v = 1 - v;
-  }
-  for (; v < 10; v += 1) shift -= 1 / v;
-  const double s = 1 / (v * v);  // the asymptotic series
-  const double tail = s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240))));
-  return static_cast<float>(std::log(v) - 0.5 / v - tail + shift);
-}
-
-// Cancellations like sqrt(1-x²) and rare functions use the library in double, element by element.
-template <typename F>
-void add_library(std::vector<MicroRow>& rows, const char* name, F) {
-  auto wide = [](float x) { return static_cast<float>(F()(static_cast<double>(x))); };
-  rows.push_back({name, kF32, kF32, map1<float, float, decltype(wide)>});
-}
-
 double number(const MicroQuery& q, const char* name) { return std::get<double>(q.attr(name)); }
 bool is_tanh(const MicroQuery& q) { return std::get<std::string>(q.attr("approximate")) == "tanh"; }
 bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
@@ -94,7 +39,7 @@ bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
 void add_activations(std::vector<MicroRow>& rows) {
   add_unary_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
   add_unary_float(rows, "silu", [](float x) { return x * vec::sigmoid(x); });
-  add_library(rows, "softplus", [](double x) { return x > 40 ? x : std::log1p(std::exp(x)); });
+  add_unary_float(rows, "softplus", [](float x) { return vec::softplus(x); });
   auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
   auto gelu_erf = [](float x) { return vec::gelu_erf(x); };
   rows.push_back({"gelu", kF32, kF32, map1<float, float, decltype(gelu_tanh)>, nullptr, is_tanh});
@@ -170,28 +115,6 @@ void add_predicates(std::vector<MicroRow>& rows) {
   rows.push_back({"bitwise_not", kI64, kI64, map1<int64_t, int64_t, decltype(invert)>});
 }
 
-void add_library_functions(std::vector<MicroRow>& rows) {
-  add_library(rows, "expm1", [](double x) { return std::expm1(x); });
-  add_library(rows, "log1p", [](double x) { return std::log1p(x); });
-  add_library(rows, "log2", [](double x) { return std::log2(x); });
-  add_library(rows, "log10", [](double x) { return std::log10(x); });
-  add_library(rows, "tan", [](double x) { return std::tan(x); });
-  add_library(rows, "asin", [](double x) { return std::asin(x); });
-  add_library(rows, "acos", [](double x) { return std::acos(x); });
-  add_library(rows, "atan", [](double x) { return std::atan(x); });
-  add_library(rows, "sinh", [](double x) { return std::sinh(x); });
-  add_library(rows, "cosh", [](double x) { return std::cosh(x); });
-  add_library(rows, "asinh", [](double x) { return std::asinh(x); });
-  add_library(rows, "acosh", [](double x) { return std::acosh(x); });
-  add_library(rows, "atanh", [](double x) { return std::atanh(x); });
-  add_library(rows, "lgamma", [](double x) {
-    int sign;
-    return lgamma_r(x, &sign);
-  });
-  add_unary_float(rows, "erfinv", [](float x) { return erf_inverse(x); });
-  add_unary_float(rows, "digamma", [](float x) { return digamma(x); });
-}
-
 }  // namespace
 
 void add_unary_rows(std::vector<MicroRow>& rows) {
@@ -225,12 +148,9 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_unary_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
   add_unary_float(rows, "tanh", [](float x) { return vec::tanh(x); });
   add_unary_float(rows, "erf", [](float x) { return vec::erf(x); });
-  rows.push_back({"sin", kF32, kF32, sine<0>});
-  rows.push_back({"cos", kF32, kF32, sine<1>});
   add_activations(rows);
   add_clamp(rows);
   add_predicates(rows);
-  add_library_functions(rows);
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

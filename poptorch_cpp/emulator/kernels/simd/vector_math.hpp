@@ -31,10 +31,11 @@ inline float copysign(float x, float s) {
 // Returns 2^n for n in [-126, 127].
 inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
 
-inline float exp(float x) {
-  // Beyond these bounds the result is infinite or zero. The comparison keeps NaN.
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
+// x = n log(2) + r; holds n and exp(r) - 1.
+struct ExpParts {
+  float n, grown;
+};
+inline ExpParts exp_parts(float x) {
   const float n = __builtin_rintf(x * 1.44269504f);
   float r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
@@ -43,18 +44,33 @@ inline float exp(float x) {
   p = fma(p, r, 0.041666206f);
   p = fma(p, r, 0.166665196f);
   p = fma(p, r, 0.5f);
-  p = fma(p, r * r, r) + 1.0f;
-  // Two factors make results below 2^-126 denormal rather than zero.
-  const int32_t whole = static_cast<int32_t>(n), half = whole >> 1;
-  return p * power_of_two(half) * power_of_two(whole - half);
+  return {n, fma(p, r * r, r)};
 }
 
-inline float log(float x) {
+inline float exp(float x) {
+  // Beyond these bounds the result is infinite or zero. The comparison keeps NaN.
+  x = x > 89.0f ? 89.0f : x;
+  x = x < -104.0f ? -104.0f : x;
+  const auto [n, grown] = exp_parts(x);
+  // Two factors make results below 2^-126 denormal rather than zero.
+  const int32_t whole = static_cast<int32_t>(n), half = whole >> 1;
+  return (grown + 1.0f) * power_of_two(half) * power_of_two(whole - half);
+}
+
+// x = 2^e (1 + f), where 1 + f is at least sqrt(1/2) and less than sqrt(2).
+struct LogParts {
+  float e, f;
+};
+inline LogParts log_parts(float x) {
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 8388608.0f : x;
   const uint32_t u = bits(scaled) - 0x3f3504f3u;  // centred on sqrt(1/2)
   const float e = static_cast<float>(static_cast<int32_t>(u) >> 23) - (tiny ? 23.0f : 0.0f);
-  const float f = bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  return {e, bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f};
+}
+
+// Returns (log(1 + f) - f + f²/2) / f³ for such an f.
+inline float log_series(float f) {
   float q = 0.0691538826f;
   q = fma(q, f, -0.117897071f);
   q = fma(q, f, 0.1187291f);
@@ -63,16 +79,26 @@ inline float log(float x) {
   q = fma(q, f, -0.166692495f);
   q = fma(q, f, 0.200022265f);
   q = fma(q, f, -0.249999866f);
-  q = fma(q, f, 0.333333105f);
+  return fma(q, f, 0.333333105f);
+}
+
+inline float log_sum(LogParts parts) {
+  const auto [e, f] = parts;
   const float s = f * f;
-  float y = fma(q * f, s, e * -2.12194440e-4f);
+  float y = fma(log_series(f) * f, s, e * -2.12194440e-4f);
   y = fma(-0.5f, s, y) + f;
-  y = fma(e, 0.693359375f, y);
+  return fma(e, 0.693359375f, y);
+}
+
+// Gives a logarithm y of x its values outside of x > 0.
+inline float log_bounds(float x, float y) {
   const float inf = std::numeric_limits<float>::infinity();
   y = x == inf ? inf : y;
   y = x == 0.0f ? -inf : y;
   return x < 0.0f || x != x ? std::numeric_limits<float>::quiet_NaN() : y;
 }
+
+inline float log(float x) { return log_bounds(x, log_sum(log_parts(x))); }
 
 inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 

@@ -21,14 +21,14 @@ struct Sum {
 struct Max {
   static constexpr char kSign = '>';
   static constexpr double kStart = -INFINITY;
-  static double join(double a, double b) { return b > a || b != b ? b : a; }
-  static float join(float a, float b) { return b > a || b != b ? b : a; }
+  static double join(double a, double b) { return (b > a) | (b != b) ? b : a; }
+  static float join(float a, float b) { return (b > a) | (b != b) ? b : a; }
 };
 struct Min {
   static constexpr char kSign = '<';
   static constexpr double kStart = INFINITY;
-  static double join(double a, double b) { return b < a || b != b ? b : a; }
-  static float join(float a, float b) { return b < a || b != b ? b : a; }
+  static double join(double a, double b) { return (b < a) | (b != b) ? b : a; }
+  static float join(float a, float b) { return (b < a) | (b != b) ? b : a; }
 };
 struct ReducedProduct {
   static constexpr char kSign = '*';

@@ -1,0 +1,182 @@
+// More formulas like those of vector_math.hpp: logarithms, hyperbolic and inverse functions.
+#pragma once
+
+#include "emulator/kernels/simd/vector_math.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET::vec {
+
+constexpr float kLog2 = 0.69314718055994530942f;
+constexpr float kHalfPi = 1.57079632679489661923f;
+constexpr float kPi = 3.14159265358979323846f;
+
+// e · of_two + log(1 + f) · scale, for logarithms of another base.
+inline float log_of_base(float x, float of_two, float scale) {
+  const auto [e, f] = log_parts(x);
+  const float s = f * f;
+  const float natural = fma(log_series(f) * f, s, -0.5f * s) + f;
+  return log_bounds(x, fma(e, of_two, natural * scale));
+}
+inline float log2(float x) { return log_of_base(x, 1.0f, 1.44269504088896340736f); }
+inline float log10(float x) {
+  return log_of_base(x, 0.30102999566398119521f, 0.43429448190325182765f);
+}
+
+inline float log1p(float x) {
+  const float u = 1.0f + x;
+  LogParts parts = log_parts(u);
+  // The part that the rounding of u lost.
+  const float lost = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
+  const int32_t e = static_cast<int32_t>(parts.e);
+  parts.f = e == 0 ? x : fma(lost, power_of_two(e > 126 ? -126 : -e), parts.f);
+  const float y = log_bounds(u, log_sum(parts));
+  return x == 0.0f ? x : y;
+}
+
+// max(x, 0) + log(1 + exp(-|x|)).
+inline float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1p(exp(x > 0.0f ? -x : x)); }
+
+// Half of exp(a) for a >= 0: finite wherever sinh(a) and cosh(a) are.
+inline float half_exp(float a) {
+  const auto [n, grown] = exp_parts(a > 89.5f ? 89.5f : a);
+  const float half = power_of_two(static_cast<int32_t>(n) - 2);
+  return fma(half, grown, half) * 2.0f;
+}
+
+inline float expm1(float x) {
+  float bounded = x > 89.0f ? 89.0f : x;
+  bounded = bounded < -20.0f ? -20.0f : bounded;
+  const auto [n, grown] = exp_parts(bounded);
+  const float half = power_of_two(static_cast<int32_t>(n) - 1);
+  const float y = 2.0f * fma(half, grown, half - 0.5f);
+  return x == 0.0f ? x : y;
+}
+
+inline float cosh(float x) {
+  const float half = half_exp(abs(x));
+  return half + 0.25f / half;
+}
+
+inline float sinh(float x) {
+  const float a = abs(x), s = x * x;
+  float q = 2.8174397e-06f;
+  q = fma(q, s, 0.00019836066f);
+  q = fma(q, s, 0.0083333505f);
+  q = fma(q, s, 0.16666667f);
+  const float half = half_exp(a);
+  return a < 1.0f ? fma(q * s, x, x) : copysign(half - 0.25f / half, x);
+}
+
+// Above this bound, x² + 1 and x² - 1 round to x².
+constexpr float kSquareAlone = 1e8f;
+
+inline float asinh(float x) {
+  const float a = abs(x), s = a * a;
+  const bool far = a > kSquareAlone;
+  const float y = log1p(far ? a : a + s / (1.0f + __builtin_sqrtf(s + 1.0f)));
+  return copysign(y + (far ? kLog2 : 0.0f), x);
+}
+
+inline float acosh(float x) {
+  const float t = x - 1.0f;
+  const bool far = x > kSquareAlone;
+  const float root = __builtin_sqrtf(fma(t, t, 2.0f * t));
+  const float y = log1p(far ? t : t + root) + (far ? kLog2 : 0.0f);
+  return x < 1.0f ? std::numeric_limits<float>::quiet_NaN() : y;
+}
+
+inline float atanh(float x) {
+  const float a = abs(x);
+  return copysign(0.5f * log1p(2.0f * a / (1.0f - a)), x);
+}
+
+// The arc tangent of least / most, for 0 <= least <= most.
+inline float atan_of_ratio(float least, float most) {
+  // tan(v - π/4) = (tan(v) - 1) / (tan(v) + 1) takes the upper half of the angles to the lower.
+  const bool endless = least == std::numeric_limits<float>::infinity();
+  const bool upper = (least > 0.41421356f * most) | endless;
+  const float over = upper ? least - most : least, under = upper ? least + most : most;
+  float t = over / under;
+  t = (most == 0.0f) | endless ? 0.0f : t;
+  const float s = t * t;
+  float q = -0.060834456f;
+  q = fma(q, s, 0.10595998f);
+  q = fma(q, s, -0.14243849f);
+  q = fma(q, s, 0.1999849f);
+  q = fma(q, s, -0.33333316f);
+  return fma(q * s, t, t) + (upper ? 0.5f * kHalfPi : 0.0f);
+}
+
+inline float atan(float x) {
+  const float a = abs(x);
+  const bool steep = a > 1.0f;
+  const float v = atan_of_ratio(steep ? 1.0f : a, steep ? a : 1.0f);
+  return copysign(steep ? kHalfPi - v : v, x);
+}
+
+// The angle of the point (x, y), between -π and π.
+inline float atan2(float y, float x) {
+  const float a = abs(y), b = abs(x);
+  const bool steep = a > b;
+  const float least = steep ? b : a, most = steep ? a : b;
+  const float scale = most > 1e37f ? 0.25f : 1.0f;  // of sums that would be infinite
+  float v = atan_of_ratio(least * scale, most * scale);
+  v = steep ? kHalfPi - v : v;
+  v = (bits(x) & 0x80000000u) != 0 ? kPi - v : v;
+  return (x != x) | (y != y) ? x + y : copysign(v, y);
+}
+
+// asin(x) and acos(x) for |x| <= 1/2, from the arc sine of z, where z² = s.
+inline float asin_small(float z, float s) {
+  float q = 0.042218547f;
+  q = fma(q, s, 0.024147611f);
+  q = fma(q, s, 0.045477096f);
+  q = fma(q, s, 0.074952416f);
+  q = fma(q, s, 0.16666754f);
+  return fma(q * s, z, z);
+}
+inline float asin(float x) {
+  const float a = abs(x);
+  const bool far = a > 0.5f;
+  const float s = far ? 0.5f - 0.5f * a : a * a;  // sin²((π/2 - v)/2) = (1 - sin(v))/2
+  const float v = asin_small(far ? __builtin_sqrtf(s) : a, s);
+  return copysign(far ? kHalfPi - 2.0f * v : v, x);
+}
+inline float acos(float x) {
+  const float a = abs(x);
+  const bool far = a > 0.5f;
+  const float s = far ? 0.5f - 0.5f * a : a * a;
+  const float v = asin_small(far ? __builtin_sqrtf(s) : x, s);
+  return far ? (x < 0.0f ? kPi - 2.0f * v : 2.0f * v) : kHalfPi - v;
+}
+
+// The form of M. Giles, "Approximating the erfinv function": polynomials in -log(1 - x²) near zero,
+// and in its root elsewhere.
+inline float erfinv(float x) {
+  const float w = -log((1.0f - x) * (1.0f + x));
+  const float u = w - 2.5f, v = __builtin_sqrtf(w) - 3.0f;
+  float p = 2.8534789e-08f;
+  p = fma(p, u, 3.4372707e-07f);
+  p = fma(p, u, -3.5288595e-06f);
+  p = fma(p, u, -4.396781e-06f);
+  p = fma(p, u, 0.00021860219f);
+  p = fma(p, u, -0.0012537076f);
+  p = fma(p, u, -0.0041777077f);
+  p = fma(p, u, 0.24664073f);
+  p = fma(p, u, 1.5014094f);
+  float q = -0.00016542853f;
+  q = fma(q, v, 8.6108346e-05f);
+  q = fma(q, v, 0.0013002249f);
+  q = fma(q, v, -0.0036601378f);
+  q = fma(q, v, 0.0057617994f);
+  q = fma(q, v, -0.0076253046f);
+  q = fma(q, v, 0.009435622f);
+  q = fma(q, v, 1.0016742f);
+  q = fma(q, v, 2.832977f);
+  const float y = (w < 5.0f ? p : q) * x;
+  return abs(x) == 1.0f ? copysign(std::numeric_limits<float>::infinity(), x) : y;
+}
+
+// tan(x) for |x| up to kMaxReduced.
+inline float tan(float x) { return sin_quarter(x, 0) / sin_quarter(x, 1); }
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET::vec

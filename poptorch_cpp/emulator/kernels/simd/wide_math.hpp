@@ -1,0 +1,97 @@
+// Formulas in double for functions of floats that lose too many digits in float. They are written
+// as those of vector_math.hpp, and are exact to about 1e-15.
+#pragma once
+
+#include "emulator/kernels/simd/vector_math.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET::wide {
+
+inline uint64_t bits(double x) { return std::bit_cast<uint64_t>(x); }
+inline double bits(uint64_t u) { return std::bit_cast<double>(u); }
+
+// Whole numbers added to this one stand in its lowest bits: a conversion that every instruction set
+// has.
+constexpr double kWholeInBits = 0x1.8p52;
+
+inline double abs(double x) { return bits(bits(x) & ~(uint64_t{1} << 63)); }
+
+// exp(x); beyond what a float can hold, some number that a float cannot hold either.
+inline double exp(double x) {
+  x = x > 120.0 ? 120.0 : x;
+  x = x < -120.0 ? -120.0 : x;
+  const double shifted = x * 1.44269504088896340736 + kWholeInBits, n = shifted - kWholeInBits;
+  const double r = x - n * 0.69314718055994530942;
+  double p = 1.0 / 3628800;
+  p = p * r + 1.0 / 362880;
+  p = p * r + 1.0 / 40320;
+  p = p * r + 1.0 / 5040;
+  p = p * r + 1.0 / 720;
+  p = p * r + 1.0 / 120;
+  p = p * r + 1.0 / 24;
+  p = p * r + 1.0 / 6;
+  p = p * r + 0.5;
+  p = (p * r + 1.0) * r + 1.0;
+  return p * bits((bits(shifted) + 1023) << 52);
+}
+
+// log(x) for a positive, finite x; minus infinity for zero.
+inline double log(double x) {
+  constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcdu;
+  const uint64_t u = bits(x) - kRootOfHalf + (uint64_t{1024} << 52);
+  const double e = bits((u >> 52) | bits(0x1p52)) - (0x1p52 + 1024);
+  const double f = bits((u & 0xfffffffffffffu) + kRootOfHalf) - 1.0;
+  const double t = f / (2.0 + f), s = t * t;  // log(1 + f) = 2 artanh(t)
+  double p = 2.0 / 17;
+  p = p * s + 2.0 / 15;
+  p = p * s + 2.0 / 13;
+  p = p * s + 2.0 / 11;
+  p = p * s + 2.0 / 9;
+  p = p * s + 2.0 / 7;
+  p = p * s + 2.0 / 5;
+  p = p * s + 2.0 / 3;
+  const double y = e * 0.69314718055994530942 + ((p * s) * t + 2.0 * t);
+  return x == 0.0 ? -std::numeric_limits<double>::infinity() : y;
+}
+
+// x to the power y, for finite numbers.
+inline float pow(float x, float y) {
+  const double magnitude = exp(static_cast<double>(y) * log(static_cast<double>(vec::abs(x))));
+  const float half = 0.5f * y;
+  const bool whole = __builtin_truncf(y) == y, odd = whole && __builtin_truncf(half) != half;
+  float power = static_cast<float>(magnitude);
+  power = odd ? vec::copysign(power, x) : power;
+  power = x < 0.0f && !whole ? std::numeric_limits<float>::quiet_NaN() : power;
+  return y == 0.0f ? 1.0f : power;
+}
+
+// The remainder of x/z with the sign of x; exact for |x| < 2^29 |z| and a finite z.
+inline float fmod(float x, float z) {
+  const double a = vec::abs(x), b = vec::abs(z);
+  double rest = a - __builtin_trunc(a / b) * b;
+  rest = rest < 0.0 ? rest + b : rest;
+  rest = rest >= b ? rest - b : rest;
+  return vec::copysign(static_cast<float>(rest), x);
+}
+inline bool fmod_is_exact(float x, float z) {
+  return (vec::abs(x) < vec::abs(z) * 0x1p29f) & (vec::abs(z) < 0x1p90f);
+}
+
+// log(gamma(x)) for x between 0 and 1e30: Stirling's series, of x + 8 for a small x.
+inline float lgamma(float given) {
+  const double x = given;
+  const bool small = x < 8.0;
+  double product = 1.0;
+  for (int i = 0; i < 8; ++i) product *= x + i;
+  const double z = small ? x + 8.0 : x, w = 1.0 / z, s = w * w;
+  double series = -691.0 / 360360;
+  series = series * s + 1.0 / 1188;
+  series = series * s - 1.0 / 1680;
+  series = series * s + 1.0 / 1260;
+  series = series * s - 1.0 / 360;
+  series = series * s + 1.0 / 12;
+  const double y = (z - 0.5) * log(z) - z + 0.91893853320467274178 + series * w;
+  const bool zero = (given == 1.0f) | (given == 2.0f);
+  return zero ? 0.0f : static_cast<float>(y - log(small ? product : 1.0));
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET::wide
