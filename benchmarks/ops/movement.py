@@ -16,6 +16,10 @@ ADDED = [
     [normal(rows, width), indices(rows, count), normal(count, width)]
     for rows, width, count in TABLES
 ]
+SCATTERED = [
+    [normal(rows, width), indices(rows, count, width), normal(count, width)]
+    for rows, width, count in TABLES
+]
 
 
 def with_left_half(x, y):
@@ -55,10 +59,15 @@ CASES = [
     case("gather_of_columns", lambda x, at: x.gather(1, at),
          *([normal(a, b), indices(b, a, 16)] for a, b in SHAPES), rows="gather"),
     case("index_add", lambda table, at, src: table.index_add(0, at, src), *ADDED),
-    case("scatter", lambda table, at, src: table.scatter(0, spread(at, src), src), *ADDED,
+    case("scatter", lambda table, at, src: table.scatter(0, at, src), *SCATTERED,
          dtypes=NUMBERS, gradients=False),
-    case("scatter_add", lambda table, at, src: table.scatter_add(0, spread(at, src), src), *ADDED,
+    case("scatter_add", lambda table, at, src: table.scatter_add(0, at, src), *SCATTERED,
          rows="scatter"),
+    case("scatter_of_rows", lambda table, at, src: table.scatter(0, spread(at, src), src), *ADDED,
+         rows="index_put", dtypes=NUMBERS, gradients=False),
+    case("scatter_add_of_rows",
+         lambda table, at, src: table.scatter_add(0, spread(at, src), src), *ADDED,
+         rows="index_add"),
     case("index_put", lambda table, at, src: table.index_put((at,), src), *ADDED, gradients=False),
     case("index_put_added", lambda table, at, src: table.index_put((at,), src, accumulate=True),
          *ADDED, rows="index_put"),

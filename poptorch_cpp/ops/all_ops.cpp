@@ -17,6 +17,7 @@ const ir::Registry& registry() {
     add_roi_ops(*r);
     add_softmax_ops(*r);
     add_reduce_ops(*r);
+    add_scan_ops(*r);
     add_shape_ops(*r);
     add_norm_ops(*r);
     add_index_ops(*r);

@@ -20,6 +20,7 @@ void add_roi_ops(ir::Registry& r);
 void add_norm_ops(ir::Registry& r);
 void add_softmax_ops(ir::Registry& r);
 void add_reduce_ops(ir::Registry& r);
+void add_scan_ops(ir::Registry& r);
 void add_shape_ops(ir::Registry& r);
 void add_index_ops(ir::Registry& r);
 void add_loss_ops(ir::Registry& r);

@@ -1,4 +1,4 @@
-// Reductions over axes, searches along one axis, scans and sorts.
+// Reductions over axes, searches along one axis, and sorts.
 #include <algorithm>
 
 #include "ops/all_ops.hpp"
@@ -67,29 +67,6 @@ Val product_of_others(GradBuilder& g, Val dy) {
   Val others = g.emit("prod", {safe}, {{"axes", axes}, {"keepdims", true}});
   Val alone = g.emit("select", {g.emit("eq", {zeros, one}), others, zero});
   return g.emit("select", {is_zero, alone, restored(g, g.y(0)) / safe}) * restored(g, dy);
-}
-
-// dx_i is the sum over j >= i of dy_j times the product of x_k, k <= j, k != i. The table [..., i,
-// j, ...] is quadratic in the axis but right if elements are zero.
-Val running_product_of_others(GradBuilder& g, Val dy) {
-  const int64_t axis = g.attr<int64_t>("axis");
-  const Shape& shape = g.x(0).type().shape;
-  auto lifted = [&](Val v) {
-    Shape wide = shape;
-    wide.insert(wide.begin() + axis, 1);
-    return reshape_to(g, v, wide);
-  };
-  auto index = [&](int64_t along) {
-    Shape wide(shape.size() + 1, 1);
-    wide[along] = shape[axis];
-    Val numbers = g.emit("iota", {}, {{"dtype", DType::kI32}, {"size", wide[along]}});
-    return reshape_to(g, numbers, wide);
-  };
-  Val i = index(axis), j = index(axis + 1), x = lifted(g.x(0));
-  Val factors = g.emit("select", {g.emit("eq", {i, j}), number_like(g, x, 1), x});
-  Val others = g.emit("cumprod", {factors}, {{"axis", axis + 1}});
-  Val table = g.emit("select", {g.emit("le", {i, j}), others, number_like(g, x, 0)});
-  return g.emit("sum", {table * lifted(dy)}, {{"axes", Ints{axis + 1}}});
 }
 
 void add_reduction(Registry& r, const char* name, const char* doc, const char* operand,
@@ -195,43 +172,12 @@ void add_orders(Registry& r) {
          .popart_type = "TopK"});
 }
 
-void add_scans(Registry& r) {
-  auto along = [](const InferContext& c) {
-    checked_axis(c, c.attr<int64_t>("axis"), c.operand(0).rank());
-    return std::vector{c.operand(0)};
-  };
-  auto reversed_sum = [](GradBuilder& g, Val dy) {
-    Ints axes{g.attr<int64_t>("axis")};
-    ir::Attrs axis{{"axis", axes[0]}};
-    Val flipped = g.emit("reverse", {dy}, {{"axes", axes}});
-    return g.emit("reverse", {g.emit("cumsum", {flipped}, axis)}, {{"axes", axes}});
-  };
-  r.add({.name = "cumsum",
-         .doc = "Running sum along the axis.",
-         .inputs = {"x: number"},
-         .outputs = {"y"},
-         .attrs = {{"axis", AttrType::kInt}},
-         .infer = along,
-         .grad = grad1(reversed_sum),
-         .cost = per_element(1),
-         .popart_type = "CumSum"});
-  r.add({.name = "cumprod",
-         .doc = "Running product along the axis.",
-         .inputs = {"x: number"},
-         .outputs = {"y"},
-         .attrs = {{"axis", AttrType::kInt}},
-         .infer = along,
-         .grad = grad1_in_f32(running_product_of_others),
-         .cost = per_element(1)});
-}
-
 }  // namespace
 
 void add_reduce_ops(Registry& r) {
   add_reductions(r);
   add_searches(r);
   add_orders(r);
-  add_scans(r);
 }
 
 }  // namespace poptorch::ops

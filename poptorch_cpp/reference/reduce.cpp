@@ -139,6 +139,23 @@ void cumulate(const KernelCall& call) {
   }
 }
 
+void linear_recurrence(const KernelCall& call) {
+  const Args a(call);
+  const AxisView view(a.shape(0), a.integer("axis"));
+  const auto factors = a.in(0);
+  auto y = a.in(1);
+  const bool reverse = a.flag("reverse");
+  for (int64_t o = 0; o < view.outer; ++o) {
+    for (int64_t step = 1; step < view.size; ++step) {
+      const int64_t i = reverse ? view.size - 1 - step : step, before = reverse ? i + 1 : i - 1;
+      for (int64_t in = 0; in < view.inner; ++in) {
+        y[view.at(o, i, in)] += factors[view.at(o, i, in)] * y[view.at(o, before, in)];
+      }
+    }
+  }
+  a.out(0, y);
+}
+
 }  // namespace
 
 void add_reduce_kernels(Table& table) {
@@ -154,6 +171,7 @@ void add_reduce_kernels(Table& table) {
   table["argmin"] = {argument<false>, true};
   table["cumsum"] = {cumulate<true>};
   table["cumprod"] = {cumulate<false>};
+  table["linear_recurrence"] = {linear_recurrence};
 }
 
 }  // namespace poptorch::reference

@@ -230,6 +230,50 @@ const std::vector<Rewrite> kSlices = {
     {"pad(x)", pads_nothing, give_x},
 };
 
+// Returns whether the indices, broadcast to the shape of the second operand, differ along the op's
+// axis alone and select whole slices of x.
+bool selects_slices(const Match& m) {
+  const auto axis = static_cast<size_t>(m.op().attr<int64_t>("axis"));
+  const Shape &given = m.type('i').shape, &indices = m.op().operand(1)->type().shape;
+  const size_t added = indices.size() - given.size();
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const int64_t own = d < added ? 1 : given[d - added];
+    if (d == axis ? own != indices[d] : own != 1 || indices[d] != m.type('x').shape[d])
+      return false;
+  }
+  return true;
+}
+
+bool sums_slices(const Match& m) {
+  return selects_slices(m) && m.op().attr<std::string>("reduction") == "sum";
+}
+
+bool writes_rows(const Match& m) {
+  return selects_slices(m) && m.op().attr<std::string>("reduction") == "none" &&
+         m.op().attr<int64_t>("axis") == 0;
+}
+
+Value* flat_indices(const Match& m) {
+  return emit(m, "reshape", {m['i']}, {{"shape", Ints{m.type('i').elements()}}});
+}
+
+ir::Attrs axis_of_op(const Match& m) { return {{"axis", m.op().attr<int64_t>("axis")}}; }
+
+const std::vector<Rewrite> kIndices = {
+    {"gather(x, broadcast_to(i))", selects_slices,
+     [](const Match& m) {
+       return emit(m, "index_select", {m['x'], flat_indices(m)}, axis_of_op(m));
+     }},
+    {"scatter(x, broadcast_to(i), s)", sums_slices,
+     [](const Match& m) {
+       return emit(m, "index_add", {m['x'], flat_indices(m), m['s']}, axis_of_op(m));
+     }},
+    {"scatter(x, broadcast_to(i), s)", writes_rows,
+     [](const Match& m) {
+       return emit(m, "index_put", {m['x'], m['s'], flat_indices(m)}, {{"accumulate", false}});
+     }},
+};
+
 bool swaps_last_two(const Op& transpose) {
   Ints expected(transpose.attr<Ints>("permutation").size());
   if (expected.size() < 2) return false;
@@ -287,7 +331,7 @@ const std::vector<Rewrite> kLosses = {
 void canonicalise(ir::Module& module) {
   static const std::vector<Rewrite> rows = [] {
     std::vector<Rewrite> all;
-    for (const auto* family : {&kArithmetic, &kCopies, &kSlices, &kProducts, &kLosses}) {
+    for (const auto* family : {&kArithmetic, &kCopies, &kSlices, &kIndices, &kProducts, &kLosses}) {
       all.insert(all.end(), family->begin(), family->end());
     }
     return all;

@@ -218,6 +218,10 @@ std::vector<Case> reduction_cases() {
     cases.push_back({op, {real({3, 2})}, {{"axis", int64_t{0}}}});
   }
   cases.push_back({"cumprod", {exactly({4}, {2, 0, 3, 0})}, {{"axis", int64_t{0}}}});
+  for (bool reverse : {false, true}) {
+    const Attrs along{{"axis", int64_t{1}}, {"reverse", reverse}};
+    cases.push_back({"linear_recurrence", {real({2, 4, 2}), real({2, 4, 2}, -1, 1)}, along});
+  }
   cases.push_back({"sort", {real({2, 4})}, {{"axis", int64_t{1}}, {"descending", true}}});
   cases.push_back({"topk", {real({4, 2})}, {{"axis", int64_t{0}}, {"k", int64_t{2}}}});
   for (const char* op : {"softmax_grad", "log_softmax_grad"}) {

@@ -43,6 +43,12 @@ TEST(AlongAxis, ScansAndReducesAsTheReferenceDoes) {
     for (int64_t axis : {0, 1, 2}) {
       expect_matches_reference({"cumsum", {{"axis", axis}}, {x}, tolerance});
       expect_matches_reference({"cumprod", {{"axis", axis}}, {x}, tolerance});
+      if (dtype == DType::kI32) continue;
+      const TestTensor factors(dtype, {4, 30, 7}, -1, 1, 4);
+      for (const bool reverse : {false, true}) {
+        expect_matches_reference(
+            {"linear_recurrence", {{"axis", axis}, {"reverse", reverse}}, {factors, x}, tolerance});
+      }
     }
     for (const Ints& axes : {Ints{0}, {1}, {2}, {0, 1}, {1, 2}, {0, 1, 2}}) {
       if (dtype != DType::kI32) {

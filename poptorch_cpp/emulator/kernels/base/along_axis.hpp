@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/transpose_block.hpp"
 
 namespace poptorch::emulator {
 
@@ -122,11 +123,10 @@ class AlongAxis final : public BoundKernel {
     const int64_t step = buffer.bytes() / static_cast<int64_t>(sizeof(T));
     T* memory = buffer_of<T>(args, static_cast<int>(b)) + o * buffer.length * inner_ + first;
     T* lines = reinterpret_cast<T*>(held);
-    for (int64_t i = 0; i < buffer.length; ++i, memory += inner_) {
-      for (int64_t l = 0; l < count; ++l) {
-        buffer.input ? void(lines[l * step + i] = memory[l])
-                     : void(memory[l] = lines[l * step + i]);
-      }
+    if (buffer.input) {
+      transpose_matrix(memory, inner_, lines, step, buffer.length, count);
+    } else {
+      transpose_matrix(lines, step, memory, inner_, count, buffer.length);
     }
   }
 

@@ -2,29 +2,18 @@
 // matrix.
 #include "emulator/kernels/base/relayout.hpp"
 
-#include <algorithm>
 #include <cstring>
 
+#include "emulator/kernels/base/transpose_block.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kBlock = 16;
-
 template <typename T>
 void transpose_as(const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
-  const T* source = reinterpret_cast<const T*>(from);
-  T* target = reinterpret_cast<T*>(to);
-  for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
-    const int64_t r1 = std::min(rows, r0 + kBlock);
-    for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
-      const int64_t c1 = std::min(cols, c0 + kBlock);
-      for (int64_t c = c0; c < c1; ++c) {
-        for (int64_t r = r0; r < r1; ++r) target[c * rows + r] = source[r * cols + c];
-      }
-    }
-  }
+  transpose_matrix(reinterpret_cast<const T*>(from), cols, reinterpret_cast<T*>(to), rows, rows,
+                   cols);
 }
 
 // Transposes [rows, cols] to [cols, rows].

@@ -62,7 +62,9 @@ std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
                                    request.inputs[0]->shape);
-  if (shape.depthwise()) return make_depthwise_grad_input(shape);
+  if (shape.depthwise()) {
+    if (auto kernel = make_depthwise_grad_input(shape)) return kernel;
+  }
   if (auto kernel = make_onednn_grad_input(request, shape)) return kernel;
   ConvShape flipped = shape;
   bool gathers = true;

@@ -1,48 +1,75 @@
 #include "emulator/kernels/conv/conv_depthwise.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/transpose_block.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
+constexpr int kMaxTaps = 128;
+
+// The taps that meet a pixel, as offsets of the tensor that they read and of the weights.
+struct Taps {
+  int64_t from[kMaxTaps], with[kMaxTaps];
+  int count = 0;
+};
+
 // Weights are stored as [channel][tap]; the loops need [tap][channel], which the workspace holds.
 class Depthwise : public BoundKernel {
  public:
   explicit Depthwise(const ConvShape& shape) : s_(shape), c_(shape.out_channels) {
-    ns_ = static_cast<int64_t>(s_.flops() / 12);
+    ns_ = static_cast<int64_t>(s_.flops() / 20);
   }
   int64_t estimated_ns() const override { return ns_; }
 
  protected:
-  // Calls f(tap, input pixel) for the taps of output pixel `pixel` that are inside the input.
-  template <typename F>
-  void for_taps(int64_t pixel, F f) const {
-    const int64_t w = pixel % s_.out[2], h = pixel / s_.out[2] % s_.out[1];
-    const int64_t d = pixel / (s_.out[2] * s_.out[1]) % s_.out[0];
-    const int64_t n = pixel / (s_.out[2] * s_.out[1] * s_.out[0]);
+  using Place = std::array<int64_t, 3>;
+  static Place place_of(int64_t pixel, const std::array<int64_t, 3>& sizes) {
+    return {pixel / (sizes[2] * sizes[1]) % sizes[0], pixel / sizes[2] % sizes[1],
+            pixel % sizes[2]};
+  }
+
+  // Finds the taps of a pixel of an image whose first pixel is number `first` of a tensor with
+  // images of `sizes`. along(d, place, k) is the coordinate that tap k reads; negative: none.
+  template <typename Along>
+  Taps taps_of(const Place& at, int64_t first, const std::array<int64_t, 3>& sizes,
+               Along along) const {
+    Taps taps;
     int64_t tap = 0;
     for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
-      const int64_t z = d * s_.strides[0] - s_.padding[0] + kd * s_.dilation[0];
+      const int64_t z = along(0, at[0], kd);
       for (int64_t kh = 0; kh < s_.kernel[1]; ++kh) {
-        const int64_t y = h * s_.strides[1] - s_.padding[1] + kh * s_.dilation[1];
+        const int64_t y = along(1, at[1], kh);
         for (int64_t kw = 0; kw < s_.kernel[2]; ++kw, ++tap) {
-          const int64_t x = w * s_.strides[2] - s_.padding[2] + kw * s_.dilation[2];
-          if (z < 0 || z >= s_.in[0] || y < 0 || y >= s_.in[1] || x < 0 || x >= s_.in[2]) continue;
-          f(tap, ((n * s_.in[0] + z) * s_.in[1] + y) * s_.in[2] + x);
+          const int64_t x = along(2, at[2], kw);
+          if (z < 0 || z >= sizes[0] || y < 0 || y >= sizes[1] || x < 0 || x >= sizes[2]) continue;
+          taps.from[taps.count] = (first + (z * sizes[1] + y) * sizes[2] + x) * c_;
+          taps.with[taps.count++] = tap * c_;
         }
       }
     }
+    return taps;
   }
   void transpose_weights(const float* w, float* out) const {
-    for (int64_t c = 0; c < c_; ++c) {
-      for (int64_t t = 0; t < s_.taps(); ++t) out[t * c_ + c] = w[c * s_.taps() + t];
-    }
+    transpose_matrix(w, s_.taps(), out, c_, c_, s_.taps());
+  }
+  int64_t in_image() const { return s_.in_pixels() / s_.batch; }
+  int64_t out_image() const { return s_.out_pixels() / s_.batch; }
+  int64_t input_of_tap(int d, int64_t out, int64_t k) const {
+    return out * s_.strides[d] - s_.padding[d] + k * s_.dilation[d];
+  }
+  // Returns whether taps at all columns of the kernel are inside the input at output column w.
+  bool is_interior(int64_t w) const {
+    return input_of_tap(2, w, 0) >= 0 && input_of_tap(2, w, s_.kernel[2] - 1) < s_.in[2];
   }
 
   ConvShape s_;
   int64_t c_, ns_ = 0;
-  decltype(KernelSet::add_products) add_products_ = kernel_set().add_products;
+  const DepthwisePixel sums_ = kernel_set().depthwise_pixel;
 };
 
 class Forward final : public Depthwise {
@@ -66,48 +93,57 @@ class Forward final : public Depthwise {
     float* out = buffer_of<float>(args, y_);
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
+    Taps taps;
+    int64_t moved = -1;  // elements from the pixel whose taps these are; negative: none are kept
     for (int64_t p = pixels.begin; p < pixels.end; ++p) {
-      // The taps in use are kept as offsets of x and of the weights.
-      int64_t from[kMaxTaps], with[kMaxTaps];
-      int taps = 0;
-      for_taps(p, [&](int64_t tap, int64_t pixel) {
-        from[taps] = pixel * c_;
-        with[taps++] = tap * c_;
-      });
-      sums_(x, weights, bias, from, with, taps, c_, out + p * c_);
+      const int64_t w = p % s_.out[2];
+      const bool interior = is_interior(w);
+      if (moved >= 0 && interior && w > 0) {
+        moved += s_.strides[2] * c_;
+      } else {
+        taps = taps_of(place_of(p, s_.out), p / out_image() * in_image(), s_.in,
+                       [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); });
+        moved = interior ? 0 : -1;
+      }
+      sums_(x + std::max<int64_t>(moved, 0), weights, bias, taps.from, taps.with, taps.count, c_,
+            out + p * c_);
       if (epilogue_) epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch);
     }
   }
-  static bool takes(const ConvShape& shape) { return shape.taps() <= kMaxTaps; }
 
  private:
-  static constexpr int kMaxTaps = 128;
-  const DepthwisePixel sums_ = kernel_set().depthwise_pixel;
   int bias_, y_;
   Epilogue epilogue_;
   int64_t parts_;
 };
 
-// One task scatters into an image, in the order of output pixels.
+// Sums for each input pixel over the output pixels that read it.
 class GradInput final : public Depthwise {
  public:
-  using Depthwise::Depthwise;
+  explicit GradInput(const ConvShape& shape)
+      : Depthwise(shape), parts_(parts_for(ns_, s_.in_pixels())) {}
   int phases() const override { return 2; }
-  int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(s_.batch); }
+  int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
   int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* weights = reinterpret_cast<float*>(args.workspace);
     if (phase == 0) return transpose_weights(input_of<float>(args, 1), weights);
     const float* dy = input_of<float>(args, 0);
     float* dx = buffer_of<float>(args, 2);
-    const int64_t in = s_.in_pixels() / s_.batch, out = s_.out_pixels() / s_.batch;
-    std::fill_n(dx + task * in * c_, in * c_, 0.0f);
-    for (int64_t p = task * out; p < (task + 1) * out; ++p) {
-      for_taps(p, [&](int64_t tap, int64_t pixel) {
-        add_products_(dy + p * c_, weights + tap * c_, dx + pixel * c_, c_);
-      });
+    const Range pixels = part_of(s_.in_pixels(), parts_, task);
+    auto output_of_tap = [&](int d, int64_t in, int64_t k) {
+      const int64_t steps = in + s_.padding[d] - k * s_.dilation[d];
+      return steps % s_.strides[d] == 0 ? steps / s_.strides[d] : -1;
+    };
+    for (int64_t p = pixels.begin; p < pixels.end; ++p) {
+      const Taps taps =
+          taps_of(place_of(p, s_.in), p / in_image() * out_image(), s_.out, output_of_tap);
+      sums_(dy, weights, nullptr, taps.from, taps.with, taps.count, c_, dx + p * c_);
     }
   }
+
+ private:
+  int64_t parts_;
 };
 
 // The workspace holds one sum per image; a second phase adds the images' sums in order.
@@ -121,34 +157,54 @@ class GradWeight final : public Depthwise {
     const int64_t size = c_ * s_.taps();
     auto* sums = reinterpret_cast<float*>(args.workspace);
     if (phase == 0) {
+      std::fill_n(sums + task * size, size, 0.0f);
       const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 1);
-      float* mine = sums + task * size;
-      std::fill_n(mine, size, 0.0f);
-      const int64_t out = s_.out_pixels() / s_.batch;
-      for (int64_t p = task * out; p < (task + 1) * out; ++p) {
-        for_taps(p, [&](int64_t tap, int64_t pixel) {
-          add_products_(x + pixel * c_, dy + p * c_, mine + tap * c_, c_);
-        });
+      const int64_t rows = s_.out[0] * s_.out[1];
+      for (int64_t row = 0; row < rows; ++row) {
+        add_row(x + task * in_image() * c_, dy + (task * rows + row) * s_.out[2] * c_, row,
+                sums + task * size);
       }
       return;
     }
-    float* dw = buffer_of<float>(args, 2);
     for (int64_t n = 1; n < s_.batch; ++n) {
       for (int64_t i = 0; i < size; ++i) sums[i] += sums[n * size + i];
     }
-    for (int64_t c = 0; c < c_; ++c) {
-      for (int64_t t = 0; t < s_.taps(); ++t) dw[c * s_.taps() + t] = sums[t * c_ + c];
+    transpose_matrix(sums, c_, buffer_of<float>(args, 2), s_.taps(), s_.taps(), c_);
+  }
+
+ private:
+  // Adds the products of a row of output pixels with the input pixels that each tap reads.
+  void add_row(const float* x, const float* dy, int64_t row, float* sums) const {
+    int64_t tap = 0;
+    for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
+      const int64_t z = input_of_tap(0, row / s_.out[1], kd);
+      for (int64_t kh = 0; kh < s_.kernel[1]; ++kh) {
+        const int64_t y = input_of_tap(1, row % s_.out[1], kh);
+        for (int64_t kw = 0; kw < s_.kernel[2]; ++kw, ++tap) {
+          if (z < 0 || z >= s_.in[0] || y < 0 || y >= s_.in[1]) continue;
+          const int64_t offset = input_of_tap(2, 0, kw), step = s_.strides[2];
+          const int64_t first = offset < 0 ? divide_up(-offset, step) : 0;
+          const int64_t end = std::min(s_.out[2], divide_up(s_.in[2] - offset, step));
+          if (first >= end) continue;
+          const int64_t from = (z * s_.in[1] + y) * s_.in[2] + offset + first * step;
+          add_row_products_(x + from * c_, step * c_, dy + first * c_, c_, end - first, c_,
+                            sums + tap * c_);
+        }
+      }
     }
   }
+
+  const AddRowProducts add_row_products_ = kernel_set().add_row_products;
 };
 
 }  // namespace
 
 std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape) {
-  if (!Forward::takes(shape)) return nullptr;
+  if (shape.taps() > kMaxTaps) return nullptr;
   return std::make_unique<Forward>(request, shape);
 }
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape) {
+  if (shape.taps() > kMaxTaps) return nullptr;
   return std::make_unique<GradInput>(shape);
 }
 std::unique_ptr<BoundKernel> make_depthwise_grad_weight(const ConvShape& shape) {

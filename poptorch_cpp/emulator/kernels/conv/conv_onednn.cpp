@@ -62,8 +62,14 @@ struct Geometry {
     const ir::Shape y_shape = image(images, s.out_channels, s.out);
     x = channels_last(x_shape), y = channels_last(y_shape);
     x_any = of_any_layout(x_shape), y_any = of_any_layout(y_shape);
-    const ir::Shape weights = image(s.out_channels, s.in_channels, s.kernel);
-    w_plain = channels_last(weights);
+    ir::Shape weights = image(s.out_channels, s.group_in(), s.kernel);
+    ir::Shape weight_strides = memory_strides(weights, Layout::Kind::kChannelsLast);
+    if (s.groups > 1) {
+      weights[0] = s.group_out();
+      weights.insert(weights.begin(), s.groups);
+      weight_strides.insert(weight_strides.begin(), s.group_out() * weight_strides[0]);
+    }
+    w_plain = onednn::describe(weights, weight_strides);
     w_any = of_any_layout(weights);
     bias = onednn::describe({s.out_channels}, {1});
   }
@@ -179,7 +185,7 @@ class OneDnnConv final : public BoundKernel {
 };
 
 std::unique_ptr<BoundKernel> make(const KernelRequest& request, const ConvShape& s, bool backward) {
-  if (s.groups != 1 || s.batch == 1 || s.flops() < kLeastFlops) return nullptr;
+  if (s.batch == 1 || s.flops() < kLeastFlops) return nullptr;
   if (s.out_pixels() / s.batch < kLeastPixels) return nullptr;
   auto kernel = std::make_unique<OneDnnConv>(request, s, backward);
   if (!kernel->make()) return nullptr;

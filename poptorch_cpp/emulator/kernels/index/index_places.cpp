@@ -26,6 +26,30 @@ int64_t offset_of_row(int64_t row, const Shape& sizes, const Shape& strides) {
   return offset;
 }
 
+// Adds an index to n places; those that it leads out of its axis become -1.
+void add_index(const Places::Index& index, const int32_t* given, int64_t along, int64_t col,
+               int64_t n, int32_t* places) {
+  const auto size = static_cast<uint32_t>(index.size);
+  const auto stride = static_cast<int32_t>(index.stride);
+  auto add = [&](int64_t i, int32_t value) {
+    const bool inside = (places[i] >= 0) & (static_cast<uint32_t>(value) < size);
+    const int32_t place =
+        static_cast<int32_t>(static_cast<uint32_t>(places[i]) +
+                             static_cast<uint32_t>(value) * static_cast<uint32_t>(stride));
+    places[i] = inside ? place : -1;
+  };
+  if (index.begins_window) {
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t value = (*given + col + i) % index.size;
+      add(i, static_cast<int32_t>(value < 0 ? value + index.size : value));
+    }
+  } else if (along == 1) {
+    for (int64_t i = 0; i < n; ++i) add(i, given[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) add(i, given[i * along]);
+  }
+}
+
 }  // namespace
 
 Places::Places(Shape sizes, Shape strides, std::vector<Index> indices, const Shape& x, int64_t run)
@@ -98,14 +122,7 @@ void Places::find(const KernelArgs& args, int64_t begin, int64_t end, int32_t* p
       const auto* given = reinterpret_cast<const int32_t*>(args.buffers[index.input]);
       const int64_t along = index.strides.back();
       given += offset_of_row(row, sizes_, index.strides) + col * along;
-      for (int64_t i = 0; i < n; ++i) {
-        int64_t value = given[i * along];
-        if (index.begins_window) {
-          value = ((value + col + i) % index.size + index.size) % index.size;
-        }
-        const bool inside = places[i] >= 0 && value >= 0 && value < index.size;
-        places[i] = inside ? static_cast<int32_t>(places[i] + value * index.stride) : -1;
-      }
+      add_index(index, given, along, col, n, places);
     }
     k += n, places += n;
   }

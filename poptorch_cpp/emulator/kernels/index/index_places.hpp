@@ -10,6 +10,13 @@ namespace poptorch::emulator {
 
 class Places {
  public:
+  struct Index {
+    int input = 0;
+    ir::Shape strides;           // of the index tensor, by dimension of the shape
+    int64_t size = 0;            // of the axis
+    int64_t stride = 0;          // in blocks, of a step along it
+    bool begins_window = false;  // one number, to which the innermost coordinate is added
+  };
   // Operand 1 indexes the attribute `axis` of a tensor of shape `x`: whole slices for index_select,
   // elements for gather.
   static Places of_slices(const KernelRequest& request, const ir::Shape& x);
@@ -28,13 +35,6 @@ class Places {
   void find(const KernelArgs& args, int64_t begin, int64_t end, int32_t* places) const;
 
  private:
-  struct Index {
-    int input = 0;
-    ir::Shape strides;           // of the index tensor, by dimension of the shape
-    int64_t size = 0;            // of the axis
-    int64_t stride = 0;          // in blocks, of a step along it
-    bool begins_window = false;  // one number, to which the innermost coordinate is added
-  };
   Places(ir::Shape sizes, ir::Shape strides, std::vector<Index> indices, const ir::Shape& x,
          int64_t run);
 

@@ -1,9 +1,11 @@
 // Data movement: transpose, slice, concat, broadcast_to, reverse, insert_slice as strided copies of
 // elements of any dtype.
+#include <algorithm>
 #include <cstring>
 
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/transpose_block.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -18,7 +20,10 @@ struct Box {
   int phase = 0;  // a box over elements that another box copies takes the next one
 };
 
-// Drops dimensions of size 1 and merges those that both sides walk as one; at least two remain.
+constexpr int64_t kRowsOfLine = 64;
+
+// Drops dimensions of size 1 and merges those that both sides walk as one; at least two remain. A
+// long line becomes several rows, which tasks can share.
 void collapse(Box& box) {
   Box out = box;
   out.sizes.clear(), out.from_strides.clear(), out.to_strides.clear();
@@ -36,12 +41,44 @@ void collapse(Box& box) {
       out.to_strides.push_back(box.to_strides[d]);
     }
   }
+  if (out.sizes.size() == 1 && out.sizes[0] >= 8192 && out.sizes[0] % kRowsOfLine == 0) {
+    const int64_t row = out.sizes[0] / kRowsOfLine;
+    out.sizes = {kRowsOfLine, row};
+    out.from_strides.insert(out.from_strides.begin(), row * out.from_strides[0]);
+    out.to_strides.insert(out.to_strides.begin(), row * out.to_strides[0]);
+  }
   while (out.sizes.size() < 2) {
     out.sizes.insert(out.sizes.begin(), 1);
     out.from_strides.insert(out.from_strides.begin(), 0);
     out.to_strides.insert(out.to_strides.begin(), 0);
   }
   box = out;
+}
+
+// Doubles what is written, because copies have wider vectors than this file.
+template <typename T>
+void fill_row(T* y, int64_t n, T value) {
+  constexpr int64_t kFirst = 64 / sizeof(T);
+  std::fill_n(y, std::min(n, kFirst), value);
+  for (int64_t done = kFirst; done < n; done *= 2) {
+    std::memcpy(y + done, y, static_cast<size_t>(std::min(done, n - done)) * sizeof(T));
+  }
+}
+
+// Writes n elements from x, x + step, ... to y.
+template <typename T>
+void copy_row(const T* x, int64_t step, T* y, int64_t n) {
+  if (step == 1) {
+    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+  } else if (step == 0) {
+    fill_row(y, n, *x);
+  } else if (step == -1) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[-i];
+  } else if (step == 2) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[2 * i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i * step];
+  }
 }
 
 // Copies a plane: rows × cols elements of type T.
@@ -51,11 +88,13 @@ void copy_plane(const std::byte* from, std::byte* to, int64_t rows, int64_t cols
   const T* x = reinterpret_cast<const T*>(from);
   T* y = reinterpret_cast<T*>(to);
   const int64_t xr = from_strides[0], xc = from_strides[1], yr = to_strides[0], yc = to_strides[1];
-  if (xc == 1 && yc == 1) {
-    for (int64_t r = 0; r < rows; ++r) std::memcpy(y + r * yr, x + r * xr, cols * sizeof(T));
+  if (yc == 1 && xr == 1 && xc != 1 && xc != 0) return transpose_matrix(x, xc, y, yr, cols, rows);
+  if (yr == 1 && xc == 1 && yc != 1) return transpose_matrix(x, xr, y, yc, rows, cols);
+  if (yc == 1) {
+    for (int64_t r = 0; r < rows; ++r) copy_row(x + r * xr, xc, y + r * yr, cols);
     return;
   }
-  // Blocks of 16 x 16 keep a transpose within a few cache lines on both sides.
+  // Blocks of 16 x 16 keep other orders within a few cache lines on both sides.
   for (int64_t r = 0; r < rows; r += 16) {
     for (int64_t c = 0; c < cols; c += 16) {
       const int64_t last_row = std::min(r + 16, rows), last_col = std::min(c + 16, cols);

@@ -63,7 +63,9 @@ class Pad final : public BoundKernel {
         value_(value),
         rows_(p_.rows(p_.outer)),
         ns_(20 + rows_ * (10 + p_.outer.back() / 8)),
-        parts_(parts_for(ns_, rows_)) {}
+        parts_(parts_for(ns_, rows_)) {
+    for (int64_t row = 0; row < rows_; ++row) from_.push_back(p_.source_of_row(row));
+  }
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int, int task) const override {
@@ -72,7 +74,7 @@ class Pad final : public BoundKernel {
     const int64_t width = p_.outer.back();
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       T* y = buffer_of<T>(args, 1) + row * width;
-      const int64_t from = p_.source_of_row(row);
+      const int64_t from = from_[static_cast<size_t>(row)];
       if (from < 0) {
         std::fill_n(y, width, value_);
         continue;
@@ -83,17 +85,23 @@ class Pad final : public BoundKernel {
         y[i] = source < 0 ? value_ : x[source];
       };
       for (int64_t i = 0; i < p_.begin; ++i) edge(i);
-      if (p_.end > p_.begin) {
-        std::copy_n(x + last[p_.begin], p_.end - p_.begin, y + p_.begin);
-      }
+      if (p_.end > p_.begin) copy_run(x + last[p_.begin], y + p_.begin, p_.end - p_.begin);
       for (int64_t i = p_.end; i < width; ++i) edge(i);
     }
   }
 
  private:
+  // Without a call for a short run.
+  static void copy_run(const T* x, T* y, int64_t n) {
+    if (n > 64) return void(std::copy_n(x, n, y));
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i];
+  }
+
   Padding p_;
   T value_;
   int64_t rows_, ns_, parts_;
+  std::vector<int64_t> from_;  // the inner row of each outer row; -1: the value
 };
 
 // Computes dx: every row is the sum of the rows that copy it, in their order.

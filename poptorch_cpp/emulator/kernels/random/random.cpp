@@ -2,6 +2,7 @@
 // these kernels keep plain layouts.
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 #include "reference/rejection.hpp"
 
 namespace poptorch::emulator {
@@ -9,15 +10,7 @@ namespace {
 
 using reference::Philox;
 
-constexpr int64_t kDrawn = 32;  // numbers drawn at once, eight Philox blocks
-
-// Draws number `first` (a multiple of 4) and the following ones.
-void draw(const Philox& philox, uint64_t first, uint32_t* numbers) {
-  for (uint64_t i = 0; i < kDrawn; i += 4) {
-    const Philox::Block block = philox.block((first + i) / 4);
-    std::copy(block.begin(), block.end(), numbers + i);
-  }
-}
+constexpr int64_t kDrawn = kDrawnAtOnce;
 
 // Calls use() for runs of at most kDrawn elements of a task's part.
 class Draw : public BoundKernel {
@@ -32,7 +25,7 @@ class Draw : public BoundKernel {
     const Range range = part_of(elements_, parts_, task, kDrawn);
     for (int64_t i = range.begin; i < range.end; i += kDrawn) {
       uint32_t numbers[kDrawn];
-      draw(philox, static_cast<uint64_t>(i), numbers);
+      random_.words(philox, static_cast<uint64_t>(i), numbers);
       use(args, i, std::min(kDrawn, range.end - i), numbers);
     }
   }
@@ -40,6 +33,7 @@ class Draw : public BoundKernel {
  protected:
   virtual void use(const KernelArgs& args, int64_t first, int64_t count,
                    const uint32_t* numbers) const = 0;
+  const RandomRoutines& random_ = kernel_set().random;
   int64_t elements_, parts_;
 };
 
@@ -74,15 +68,25 @@ class DrawFloats : public Draw {
   explicit DrawFloats(const KernelRequest& request)
       : Draw(request), dtype_(request.outputs[0].dtype) {}
 
- protected:
-  void put(const KernelArgs& args, int64_t i, double value) const {
+ private:
+  // Writes kDrawn numbers made of as many words.
+  virtual void make(const uint32_t* numbers, double* y) const = 0;
+
+  void use(const KernelArgs& args, int64_t first, int64_t count,
+           const uint32_t* numbers) const override {
+    double values[kDrawn];
+    make(numbers, values);
     if (dtype_ == ir::DType::kF32) {
-      buffer_of<float>(args, 0)[i] = static_cast<float>(value);
-    } else {
-      buffer_of<uint16_t>(args, 0)[i] =
-          dtype_ == ir::DType::kF16 ? ir::to_half_bits(value) : ir::to_bfloat16_bits(value);
+      float* y = buffer_of<float>(args, 0) + first;
+      for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(values[i]);
+      return;
     }
+    uint16_t* y = buffer_of<uint16_t>(args, 0) + first;
+    const auto round = dtype_ == ir::DType::kF16 ? ir::to_half_bits : ir::to_bfloat16_bits;
+    for (int64_t i = 0; i < count; ++i) y[i] = round(values[i]);
   }
+
+ protected:
   ir::DType dtype_;
 };
 
@@ -94,12 +98,8 @@ class Uniform final : public DrawFloats {
         span_(request.attr<double>("high") - low_) {}
 
  private:
-  void use(const KernelArgs& args, int64_t first, int64_t count,
-           const uint32_t* numbers) const override {
-    const int digits = reference::random_digits(dtype_);
-    for (int64_t i = 0; i < count; ++i) {
-      put(args, first + i, low_ + span_ * reference::unit_interval(numbers[i], digits));
-    }
+  void make(const uint32_t* numbers, double* y) const override {
+    random_.uniform(numbers, reference::random_digits(dtype_), low_, span_, y);
   }
   double low_, span_;
 };
@@ -112,14 +112,8 @@ class Normal final : public DrawFloats {
         std_(request.attr<double>("std")) {}
 
  private:
-  void use(const KernelArgs& args, int64_t first, int64_t count,
-           const uint32_t* numbers) const override {
-    for (int64_t i = 0; i < count; i += 2) {
-      const auto pair = reference::normal_pair(numbers[i], numbers[i + 1]);
-      for (int64_t k = i; k < std::min(i + 2, count); ++k) {
-        put(args, first + k, mean_ + std_ * pair[k - i]);
-      }
-    }
+  void make(const uint32_t* numbers, double* y) const override {
+    random_.normal(numbers, mean_, std_, y);
   }
   double mean_, std_;
 };

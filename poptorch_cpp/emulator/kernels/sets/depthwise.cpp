@@ -52,9 +52,29 @@ void depthwise_pixel(const float* x, const float* w, const float* bias, const in
   part_of_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, channels - c, y + c);
 }
 
-void add_products(const float* a, const float* b, float* y, int64_t n) {
+void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
+                      int64_t channels, float* y) {
+  int64_t c = 0;
+  for (; c + kChannels <= channels; c += kChannels) {
+    Widest sums[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[v] = load<Widest>(y + c + kLanes * v);
+    for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        sums[v] = fmadd(load<Widest>(a + i * a_step + c + kLanes * v),
+                        load<Widest>(b + i * b_step + c + kLanes * v), sums[v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(y + c + kLanes * v, sums[v]);
+  }
+  for (int64_t i = 0; i < n; ++i) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(a[i], b[i], y[i]);
+    for (int64_t k = c; k < channels; ++k) {
+      y[k] = vec::fma(a[i * a_step + k], b[i * b_step + k], y[k]);
+    }
+  }
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

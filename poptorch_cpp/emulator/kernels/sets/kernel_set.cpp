@@ -21,6 +21,7 @@ void add_kernels(KernelTable& table) {
   add_group_norm_kernels(table);
   add_layer_norm_kernels(table);
   add_loss_kernels(table);
+  add_order_kernels(table);
   add_pool_kernels(table);
   add_recurrent_kernels(table);
   add_recurrent_gradients(table);
@@ -37,8 +38,9 @@ KernelSet kernels_of_set() {
           .gemm = kGemmRoutines,
           .conversions = kConversions,
           .joined = kJoinedSteps,
+          .random = kRandomRoutines,
           .depthwise_pixel = depthwise_pixel,
-          .add_products = add_products,
+          .add_row_products = add_row_products,
           .add_micro_rows = add_micro_rows,
           .add_kernels = add_kernels};
 }

@@ -9,6 +9,10 @@
 #include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
 
+namespace poptorch::reference {
+class Philox;
+}
+
 namespace poptorch::emulator {
 
 class KernelTable;
@@ -54,13 +58,27 @@ using DepthwisePixel = void (*)(const float* x, const float* w, const float* bia
                                 const int64_t* from, const int64_t* with, int taps,
                                 int64_t channels, float* y);
 
+// Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
+using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,
+                                int64_t n, int64_t channels, float* y);
+
+// Random numbers, kDrawnAtOnce of them: words of the sequence from number `first`, a multiple of 4,
+// on; and numbers of a distribution made of such words.
+constexpr int kDrawnAtOnce = 256;
+struct RandomRoutines {
+  void (*words)(const reference::Philox&, uint64_t first, uint32_t* numbers);
+  void (*uniform)(const uint32_t* numbers, int digits, double low, double span, double* y);
+  void (*normal)(const uint32_t* numbers, double mean, double std, double* y);
+};
+
 struct KernelSet {
   std::string_view name;  // as in POPTORCH_MAX_CPU_ISA
   GemmRoutines gemm;
   Conversions conversions;
   JoinedSteps joined;
+  RandomRoutines random;
   DepthwisePixel depthwise_pixel;
-  void (*add_products)(const float* a, const float* b, float* y, int64_t n);  // y += a * b
+  AddRowProducts add_row_products;
   void (*add_micro_rows)(std::vector<MicroRow>&);
   void (*add_kernels)(KernelTable&);
 };

@@ -14,12 +14,14 @@ extern const GemmRoutines kGemmRoutines;
 extern const HalfConversions kHalfConversions;
 extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
+extern const RandomRoutines kRandomRoutines;
 
 MicroFn rounding_at_random(ir::DType dtype);
 
 void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
                      const int64_t* with, int taps, int64_t channels, float* y);
-void add_products(const float* a, const float* b, float* y, int64_t n);
+void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
+                      int64_t channels, float* y);
 
 void add_rounding_rows(std::vector<MicroRow>& rows);
 void add_unary_rows(std::vector<MicroRow>& rows);
@@ -31,6 +33,7 @@ void add_batch_norm_kernels(KernelTable& table);
 void add_group_norm_kernels(KernelTable& table);
 void add_layer_norm_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
+void add_order_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
 void add_recurrent_kernels(KernelTable& table);
 void add_recurrent_gradients(KernelTable& table);

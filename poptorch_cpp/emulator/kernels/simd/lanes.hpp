@@ -12,26 +12,27 @@ namespace poptorch::emulator::inline POPTORCH_SET::lanes {
 constexpr int kLanes = 16;
 
 // Folds lanes pairwise: 0+8, 1+9, ... then 0+4, ...
-template <typename Join>
+template <int count = kLanes, typename Join>
 float fold(float* lane, Join join) {
-  for (int half = kLanes / 2; half > 0; half /= 2) {
+  for (int half = count / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lane[i] = join(lane[i], lane[i + half]);
   }
   return lane[0];
 }
 
 // Computes join(join(start, term(0)), term(kLanes))... lane by lane; terms beyond n count as
-// `start`.
-template <typename Term, typename Join>
+// `start`. Joins that give the same in any order may have more lanes, which hide their latency.
+template <int count = kLanes, typename Term, typename Join>
 float reduce(int64_t n, float start, Term term, Join join) {
-  float lane[kLanes];
+  float lane[count];
   for (float& x : lane) x = start;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) lane[l] = join(lane[l], term(i + l));
+  for (; i + count <= n; i += count) {
+#pragma GCC unroll 1  // unrolled whole, it would become scalar code
+    for (int l = 0; l < count; ++l) lane[l] = join(lane[l], term(i + l));
   }
   for (int l = 0; i + l < n; ++l) lane[l] = join(lane[l], term(i + l));
-  return fold(lane, join);
+  return fold<count>(lane, join);
 }
 
 template <typename Term>

@@ -89,37 +89,43 @@ inline float atanh(float x) {
   return copysign(0.5f * log1p(2.0f * a / (1.0f - a)), x);
 }
 
-// The arc tangent of least / most, for 0 <= least <= most.
-inline float atan_of_ratio(float least, float most) {
-  // tan(v - π/4) = (tan(v) - 1) / (tan(v) + 1) takes the upper half of the angles to the lower.
-  const bool endless = least == std::numeric_limits<float>::infinity();
-  const bool upper = (least > 0.41421356f * most) | endless;
-  const float over = upper ? least - most : least, under = upper ? least + most : most;
-  float t = over / under;
-  t = (most == 0.0f) | endless ? 0.0f : t;
+// atan(t) for |t| <= tan(π/8).
+inline float atan_small(float t) {
   const float s = t * t;
   float q = -0.060834456f;
   q = fma(q, s, 0.10595998f);
   q = fma(q, s, -0.14243849f);
   q = fma(q, s, 0.1999849f);
   q = fma(q, s, -0.33333316f);
-  return fma(q * s, t, t) + (upper ? 0.5f * kHalfPi : 0.0f);
+  return fma(q * s, t, t);
 }
 
+constexpr float kTanOfEighth = 0.41421356237309504880f;  // tan(π/8)
+
+// tan(v - π/4) = (tan(v) - 1) / (tan(v) + 1), and tan(v - π/2) = -1 / tan(v).
 inline float atan(float x) {
   const float a = abs(x);
-  const bool steep = a > 1.0f;
-  const float v = atan_of_ratio(steep ? 1.0f : a, steep ? a : 1.0f);
-  return copysign(steep ? kHalfPi - v : v, x);
+  const bool middle = a > kTanOfEighth, steep = a > 1.0f / kTanOfEighth;
+  float over = middle ? a - 1.0f : a, under = middle ? a + 1.0f : 1.0f;
+  over = steep ? -1.0f : over;
+  under = steep ? a : under;
+  float base = middle ? 0.5f * kHalfPi : 0.0f;
+  base = steep ? kHalfPi : base;
+  return copysign(base + atan_small(over / under), x);
 }
 
 // The angle of the point (x, y), between -π and π.
 inline float atan2(float y, float x) {
   const float a = abs(y), b = abs(x);
   const bool steep = a > b;
-  const float least = steep ? b : a, most = steep ? a : b;
-  const float scale = most > 1e37f ? 0.25f : 1.0f;  // of sums that would be infinite
-  float v = atan_of_ratio(least * scale, most * scale);
+  const float scale = a + b > 1e37f ? 0.25f : 1.0f;  // of sums that would be infinite
+  const float least = (steep ? b : a) * scale, most = (steep ? a : b) * scale;
+  const bool endless = least == std::numeric_limits<float>::infinity();
+  const bool upper = (least > kTanOfEighth * most) | endless;
+  const float over = upper ? least - most : least, under = upper ? least + most : most;
+  float t = over / under;
+  t = (most == 0.0f) | endless ? 0.0f : t;
+  float v = atan_small(t) + (upper ? 0.5f * kHalfPi : 0.0f);
   v = steep ? kHalfPi - v : v;
   v = (bits(x) & 0x80000000u) != 0 ? kPi - v : v;
   return (x != x) | (y != y) ? x + y : copysign(v, y);

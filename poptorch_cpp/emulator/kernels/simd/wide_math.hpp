@@ -53,6 +53,39 @@ inline double log(double x) {
   return x == 0.0 ? -std::numeric_limits<double>::infinity() : y;
 }
 
+inline double of_word(uint32_t word) { return bits(uint64_t{word} | bits(0x1p52)) - 0x1p52; }
+
+struct SinCos {
+  double sin, cos;
+};
+
+// The sine and cosine of 2π t, for t in [0, 1]. The reduction to an eighth of a turn is exact.
+inline SinCos sin_cos_of_turns(double t) {
+  const double shifted = 4.0 * t + kWholeInBits;
+  const uint64_t quarter = bits(shifted);
+  const double r = (t - 0.25 * (shifted - kWholeInBits)) * 6.283185307179586476925, s = r * r;
+  double p = 1.0 / 6227020800;
+  p = p * s - 1.0 / 39916800;
+  p = p * s + 1.0 / 362880;
+  p = p * s - 1.0 / 5040;
+  p = p * s + 1.0 / 120;
+  p = p * s - 1.0 / 6;
+  const double sine = (p * s) * r + r;
+  double q = -1.0 / 87178291200;
+  q = q * s + 1.0 / 479001600;
+  q = q * s - 1.0 / 3628800;
+  q = q * s + 1.0 / 40320;
+  q = q * s - 1.0 / 720;
+  q = q * s + 1.0 / 24;
+  const double cosine = (q * s - 0.5) * s + 1.0;
+  const bool odd = (quarter & 1) != 0;
+  // Quarters 2 and 3 negate the sine, 1 and 2 the cosine.
+  const uint64_t negative_sine = (quarter >> 1) << 63;
+  const uint64_t negative_cosine = ((quarter + 1) >> 1) << 63;
+  return {bits(bits(odd ? cosine : sine) ^ negative_sine),
+          bits(bits(odd ? sine : cosine) ^ negative_cosine)};
+}
+
 // x to the power y, for finite numbers.
 inline float pow(float x, float y) {
   const double magnitude = exp(static_cast<double>(y) * log(static_cast<double>(vec::abs(x))));

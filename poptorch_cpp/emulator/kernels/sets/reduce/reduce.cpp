@@ -21,14 +21,20 @@ struct Sum {
 struct Max {
   static constexpr char kSign = '>';
   static constexpr double kStart = -INFINITY;
-  static double join(double a, double b) { return (b > a) | (b != b) ? b : a; }
-  static float join(float a, float b) { return (b > a) | (b != b) ? b : a; }
+  template <typename T>
+  static T join(T a, T b) {
+    a = b > a ? b : a;
+    return b != b ? b : a;
+  }
 };
 struct Min {
   static constexpr char kSign = '<';
   static constexpr double kStart = INFINITY;
-  static double join(double a, double b) { return (b < a) | (b != b) ? b : a; }
-  static float join(float a, float b) { return (b < a) | (b != b) ? b : a; }
+  template <typename T>
+  static T join(T a, T b) {
+    a = b < a ? b : a;
+    return b != b ? b : a;
+  }
 };
 struct ReducedProduct {
   static constexpr char kSign = '*';
@@ -151,6 +157,15 @@ class Reduce final : public BoundKernel {
   bool splits_inner() const { return g_.inner_reduced && g_.reduced() == 1; }
   int64_t result_count() const { return g_.inner_reduced ? g_.kept() : g_.kept() * g_.inner; }
 
+  static float joined(const float* x, int64_t n) {
+    auto term = [x](int64_t k) { return x[k]; };
+    auto join = [](float a, float b) { return Op::join(a, b); };
+    constexpr auto start = static_cast<float>(Op::kStart);
+    constexpr bool any_order = Op::kSign == '<' || Op::kSign == '>';
+    if (any_order && n >= 256) return lanes::reduce<64>(n, start, term, join);
+    return lanes::reduce(n, start, term, join);
+  }
+
   double run_of(const float* x, int64_t part) const {
     Range rows{0, g_.reduced()}, inner{0, g_.inner};
     (splits_inner() ? inner : rows) = part_of(splits_inner() ? g_.inner : g_.reduced(), row_parts_,
@@ -159,10 +174,7 @@ class Reduce final : public BoundKernel {
     for (int64_t r = rows.begin; r < rows.end; ++r) {
       const float* row = x + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
       for (int64_t i = inner.begin; i < inner.end; i += kRun) {
-        const float* at = row + i;
-        const float some = lanes::reduce(
-            std::min(kRun, inner.end - i), static_cast<float>(Op::kStart),
-            [at](int64_t k) { return at[k]; }, [](float a, float b) { return Op::join(a, b); });
+        const float some = joined(row + i, std::min(kRun, inner.end - i));
         value = Op::join(value, static_cast<double>(some));
       }
     }
@@ -190,6 +202,62 @@ class Reduce final : public BoundKernel {
   Groups g_;
   double scale_;
   int64_t outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
+};
+
+// Reduces few neighbouring elements to each result, such as windows of an image: a block of results
+// along the last kept dimension advances together, in double.
+template <typename Op>
+class ReduceWindows final : public BoundKernel {
+ public:
+  static bool fits(const Groups& g) {
+    return g.inner_reduced && g.inner <= 16 && !g.kept_sizes.empty() && g.kept_sizes.back() >= 4 &&
+           g.reduced() * g.inner <= 4096;
+  }
+  ReduceWindows(const Groups& groups, double scale)
+      : g_(groups),
+        scale_(scale),
+        width_(g_.kept_sizes.back()),
+        blocks_(divide_up(width_, kColumns)),
+        items_(g_.kept() / width_ * blocks_),
+        ns_(20 + g_.kept() * g_.reduced() * g_.inner),
+        parts_(parts_for(ns_, items_)) {
+    for (int64_t r = 0; r < g_.reduced(); ++r) {
+      const int64_t row = offset_at(r, g_.reduced_sizes, g_.reduced_strides);
+      for (int64_t i = 0; i < g_.inner; ++i) offsets_.push_back(row + i);
+    }
+  }
+  int tasks(int) const override { return static_cast<int>(parts_); }
+  int64_t estimated_ns() const override { return ns_; }
+
+  void run(const KernelArgs& args, int, int task) const override {
+    const float* x = input_of<float>(args, 0);
+    float* y = buffer_of<float>(args, 1);
+    const Range items = part_of(items_, parts_, task);
+    for (int64_t item = items.begin; item < items.end; ++item) {
+      const int64_t column = item % blocks_ * kColumns, count = std::min(kColumns, width_ - column);
+      const int64_t first = item / blocks_ * width_ + column;
+      double values[kColumns];
+      join_block(x + offset_at(first, g_.kept_sizes, g_.kept_strides), count, values);
+      for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<float>(values[i] * scale_);
+    }
+  }
+
+ private:
+  void join_block(const float* x, int64_t count, double* values) const {
+    const int64_t stride = g_.kept_strides.back();
+    for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
+    for (const int64_t offset : offsets_) {
+      const float* at = x + offset;
+      for (int64_t i = 0; i < count; ++i) {
+        values[i] = Op::join(values[i], static_cast<double>(at[i * stride]));
+      }
+    }
+  }
+
+  Groups g_;
+  double scale_;
+  int64_t width_, blocks_, items_, ns_, parts_;
+  std::vector<int64_t> offsets_;  // of the elements that a result joins, from its first
 };
 
 std::vector<bool> reduced_dims(const KernelRequest& request) {
@@ -243,7 +311,9 @@ std::unique_ptr<BoundKernel> bind_reduction(const KernelRequest& request) {
   if (mean) {
     scale = static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
   }
-  return std::make_unique<Reduce<Op>>(group(memory_shape(x.shape, kind), in_memory), scale);
+  const Groups groups = group(memory_shape(x.shape, kind), in_memory);
+  if (ReduceWindows<Op>::fits(groups)) return std::make_unique<ReduceWindows<Op>>(groups, scale);
+  return std::make_unique<Reduce<Op>>(groups, scale);
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-// Searches, scans and orders along an axis, and the reductions that the float sums do not cover.
+// Searches and scans along an axis, and the reductions that the float sums do not cover.
 #include "emulator/kernels/sets/reduce/search.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "emulator/kernels/base/along_axis.hpp"
@@ -14,22 +13,6 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 using ir::DType;
-
-// Binds Bind<T> for the element type of operand 0: float (half types widened), int32 or a byte of
-// truth. `first` is whether the op is the first that the struct's comment names.
-template <template <typename> typename Bind, bool first>
-std::unique_ptr<BoundKernel> by_type(const KernelRequest& request) {
-  switch (request.inputs[0]->dtype) {
-    case DType::kF32:
-      return Bind<float>::bind(request, first);
-    case DType::kI32:
-      return Bind<int32_t>::bind(request, first);
-    case DType::kBool:
-      return Bind<uint8_t>::bind(request, first);
-    default:
-      return nullptr;
-  }
-}
 
 // Returns the axes of a reduction where they are adjacent.
 std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest& request) {
@@ -75,44 +58,21 @@ struct Scan {
   }
 };
 
-// Sorts stably; NaN counts as the greatest, as in torch.
-template <typename T, bool descending>
-bool comes_before(T a, T b) {
-  if (a != a || b != b) return descending ? a != a && b == b : a == a && b != b;
-  return descending ? a > b : a < b;
+std::unique_ptr<BoundKernel> bind_recurrence(const KernelRequest& request) {
+  if (request.inputs[0]->dtype != DType::kF32) return nullptr;
+  const int64_t axis = request.attr<int64_t>("axis");
+  const int64_t n = request.inputs[0]->shape[axis];
+  const bool reverse = request.attr<bool>("reverse");
+  return make_along_axis(request, axis, axis, 2, 0, [reverse, n](const Line& line) {
+    double value = 0;
+    for (int64_t step = 0; step < n; ++step) {
+      const int64_t i = reverse ? n - 1 - step : step;
+      value = static_cast<double>(line.at<float>(0)[i]) * value +
+              static_cast<double>(line.at<float>(1)[i]);
+      line.at<float>(2)[i] = static_cast<float>(value);
+    }
+  });
 }
-
-// Computes topk or sort.
-template <typename T>
-struct Order {
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool top) {
-    return request.attr<bool>(top ? "largest" : "descending") ? ordered<true>(request)
-                                                              : ordered<false>(request);
-  }
-  template <bool descending>
-  static std::unique_ptr<BoundKernel> ordered(const KernelRequest& request) {
-    const int64_t axis = request.attr<int64_t>("axis");
-    const int64_t n = request.inputs[0]->shape[axis];
-    const int64_t kept = request.outputs[0].shape[axis];
-    const int64_t ns = 4 + static_cast<int64_t>(std::log2(kept + 1)) * 4;
-    return make_along_axis(request, axis, axis, ns, 4 * n, [n, kept](const Line& line) {
-      const T* x = line.at<T>(0);
-      auto* rank = reinterpret_cast<int32_t*>(line.scratch);
-      std::iota(rank, rank + n, 0);
-      // Ties are broken by position: the order is that of a stable sort, whatever the algorithm.
-      const auto before = [x](int32_t i, int32_t j) {
-        if (comes_before<T, descending>(x[i], x[j])) return true;
-        return !comes_before<T, descending>(x[j], x[i]) && i < j;
-      };
-      if (kept < n) std::nth_element(rank, rank + kept, rank + n, before);
-      std::sort(rank, rank + kept, before);
-      for (int64_t i = 0; i < kept; ++i) {
-        if (line.buffers[1]) line.at<T>(1)[i] = x[rank[i]];
-        if (line.buffers[2]) line.at<int32_t>(2)[i] = rank[i];
-      }
-    });
-  }
-};
 
 // Computes all or any.
 template <typename T>
@@ -167,8 +127,7 @@ void add_search_kernels(KernelTable& table) {
   table.add({.op = "argmin", .bind = bind_floats<by_type<Argument, false>>});
   table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan, true>>});
   table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan, false>>});
-  table.add({.op = "sort", .bind = bind_floats<by_type<Order, false>>});
-  table.add({.op = "topk", .bind = bind_floats<by_type<Order, true>>});
+  table.add({.op = "linear_recurrence", .bind = bind_floats<bind_recurrence>});
   table.add({.op = "any", .bind = bind_floats<by_type<Truth, false>>});
   table.add({.op = "all", .bind = bind_floats<by_type<Truth, true>>});
   table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
