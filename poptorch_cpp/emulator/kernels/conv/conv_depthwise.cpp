@@ -28,7 +28,7 @@ class Depthwise : public BoundKernel {
 
  protected:
   using Place = std::array<int64_t, 3>;
-  static Place place_of(int64_t pixel, const std::array<int64_t, 3>& sizes) {
+  static Place place_of(int64_t pixel, const Place& sizes) {
     return {pixel / (sizes[2] * sizes[1]) % sizes[0], pixel / sizes[2] % sizes[1],
             pixel % sizes[2]};
   }
@@ -62,9 +62,30 @@ class Depthwise : public BoundKernel {
   int64_t input_of_tap(int d, int64_t out, int64_t k) const {
     return out * s_.strides[d] - s_.padding[d] + k * s_.dilation[d];
   }
-  // Returns whether taps at all columns of the kernel are inside the input at output column w.
-  bool is_interior(int64_t w) const {
-    return input_of_tap(2, w, 0) >= 0 && input_of_tap(2, w, s_.kernel[2] - 1) < s_.in[2];
+
+  // Calls use(pixel, taps, elements to add to taps.from) for pixels whose tensor has images of
+  // `sizes`. Neighbours in a row share the taps if all columns of the kernel meet both, and the
+  // taps of the next one are `step` columns away; 0: they never share them.
+  template <typename Along, typename Use>
+  void for_pixels(Range pixels, const Place& sizes, const Place& other, int64_t step, Along along,
+                  Use use) const {
+    const int64_t image = sizes[0] * sizes[1] * sizes[2];
+    const int64_t other_image = other[0] * other[1] * other[2];
+    auto inside = [&](int64_t x) { return x >= 0 && x < other[2]; };
+    Taps taps;
+    int64_t moved = -1;  // elements from the pixel whose taps these are; negative: none are kept
+    for (int64_t p = pixels.begin; p < pixels.end; ++p) {
+      const int64_t w = p % sizes[2];
+      const bool interior =
+          step > 0 && inside(along(2, w, 0)) && inside(along(2, w, s_.kernel[2] - 1));
+      if (moved >= 0 && interior && w > 0) {
+        moved += step * c_;
+      } else {
+        taps = taps_of(place_of(p, sizes), p / image * other_image, other, along);
+        moved = interior ? 0 : -1;
+      }
+      use(p, taps, std::max<int64_t>(moved, 0));
+    }
   }
 
   ConvShape s_;
@@ -93,22 +114,13 @@ class Forward final : public Depthwise {
     float* out = buffer_of<float>(args, y_);
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
-    Taps taps;
-    int64_t moved = -1;  // elements from the pixel whose taps these are; negative: none are kept
-    for (int64_t p = pixels.begin; p < pixels.end; ++p) {
-      const int64_t w = p % s_.out[2];
-      const bool interior = is_interior(w);
-      if (moved >= 0 && interior && w > 0) {
-        moved += s_.strides[2] * c_;
-      } else {
-        taps = taps_of(place_of(p, s_.out), p / out_image() * in_image(), s_.in,
-                       [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); });
-        moved = interior ? 0 : -1;
-      }
-      sums_(x + std::max<int64_t>(moved, 0), weights, bias, taps.from, taps.with, taps.count, c_,
-            out + p * c_);
-      if (epilogue_) epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch);
-    }
+    auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
+    for_pixels(pixels, s_.out, s_.in, s_.strides[2], along,
+               [&](int64_t p, const Taps& taps, int64_t moved) {
+                 sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_,
+                       out + p * c_);
+                 if (epilogue_) epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch);
+               });
   }
 
  private:
@@ -135,11 +147,11 @@ class GradInput final : public Depthwise {
       const int64_t steps = in + s_.padding[d] - k * s_.dilation[d];
       return steps % s_.strides[d] == 0 ? steps / s_.strides[d] : -1;
     };
-    for (int64_t p = pixels.begin; p < pixels.end; ++p) {
-      const Taps taps =
-          taps_of(place_of(p, s_.in), p / in_image() * out_image(), s_.out, output_of_tap);
-      sums_(dy, weights, nullptr, taps.from, taps.with, taps.count, c_, dx + p * c_);
-    }
+    for_pixels(pixels, s_.in, s_.out, s_.strides[2] == 1 ? 1 : 0, output_of_tap,
+               [&](int64_t p, const Taps& taps, int64_t moved) {
+                 sums_(dy + moved, weights, nullptr, taps.from, taps.with, taps.count, c_,
+                       dx + p * c_);
+               });
   }
 
  private:

@@ -50,15 +50,16 @@ Patches::Patches(const ConvShape& shape) : s_(shape) {
 // Calls visit(element of x, patch element - begin, count, inside) for the pieces of the patch.
 template <typename Visit>
 void Patches::walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Visit visit) const {
-  const int64_t w = pixel % s_.out[2], h = pixel / s_.out[2] % s_.out[1];
-  const int64_t d = pixel / (s_.out[2] * s_.out[1]) % s_.out[0];
-  const int64_t n = pixel / (s_.out[2] * s_.out[1] * s_.out[0]);
-  const int64_t runs_in_row = s_.kernel[2] * s_.group_in() / run_;
-  for (int64_t p = begin; p < end;) {
-    const int64_t run = p / run_, start = run * run_;
+  const int64_t row = pixel / s_.out[2], plane = row / s_.out[1], n = plane / s_.out[0];
+  const int64_t w = pixel - row * s_.out[2], h = row - plane * s_.out[1];
+  const int64_t d = plane - n * s_.out[0], channels = s_.group_in();
+  const int64_t runs_in_row = s_.kernel[2] * channels / run_;
+  // The run and the kernel position of `begin`; the loop counts on.
+  int64_t start = begin / run_, kw = start % runs_in_row, rows = start / runs_in_row;
+  int64_t kh = rows % s_.kernel[1], kd = rows / s_.kernel[1];
+  start *= run_;
+  for (int64_t p = begin; p < end; start += run_) {
     const int64_t first = p - start, last = std::min(run_, end - start), at = p - begin;
-    const int64_t kw = run % runs_in_row, kh = run / runs_in_row % s_.kernel[1];
-    const int64_t kd = run / (runs_in_row * s_.kernel[1]);
     const int64_t z = d * s_.strides[0] - s_.padding[0] + kd * s_.dilation[0];
     const int64_t y = h * s_.strides[1] - s_.padding[1] + kh * s_.dilation[1];
     const int64_t x = w * s_.strides[2] - s_.padding[2] + kw * s_.dilation[2];
@@ -66,15 +67,17 @@ void Patches::walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Vis
       visit(0, at, last - first, false);
     } else {
       // Elements [low, high) of the run lie in columns of the input.
-      const int64_t low = std::clamp(-x * s_.group_in(), first, last);
-      const int64_t high = std::clamp((s_.in[2] - x) * s_.group_in(), low, last);
-      const int64_t from = (((n * s_.in[0] + z) * s_.in[1] + y) * s_.in[2] + x) * s_.in_channels +
-                           group * s_.group_in();
+      const int64_t low = std::clamp(-x * channels, first, last);
+      const int64_t high = std::clamp((s_.in[2] - x) * channels, low, last);
+      const int64_t from =
+          (((n * s_.in[0] + z) * s_.in[1] + y) * s_.in[2] + x) * s_.in_channels + group * channels;
       if (low > first) visit(0, at, low - first, false);
       if (high > low) visit(from + low, at + low - first, high - low, true);
       if (last > high) visit(0, at + high - first, last - high, false);
     }
     p += last - first;
+    if (++kw == runs_in_row) kw = 0, ++kh;
+    if (kh == s_.kernel[1]) kh = 0, ++kd;
   }
 }
 

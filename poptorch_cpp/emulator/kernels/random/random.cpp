@@ -66,7 +66,9 @@ class Dropout final : public Draw {
 class DrawFloats : public Draw {
  public:
   explicit DrawFloats(const KernelRequest& request)
-      : Draw(request), dtype_(request.outputs[0].dtype) {}
+      : Draw(request),
+        dtype_(request.outputs[0].dtype),
+        store_(dtype_ == ir::DType::kF32 ? nullptr : store_fn(dtype_)) {}
 
  private:
   // Writes kDrawn numbers made of as many words.
@@ -81,13 +83,19 @@ class DrawFloats : public Draw {
       for (int64_t i = 0; i < count; ++i) y[i] = static_cast<float>(values[i]);
       return;
     }
-    uint16_t* y = buffer_of<uint16_t>(args, 0) + first;
-    const auto round = dtype_ == ir::DType::kF16 ? ir::to_half_bits : ir::to_bfloat16_bits;
-    for (int64_t i = 0; i < count; ++i) y[i] = round(values[i]);
+    float odd[kDrawn];
+    random_.to_odd(values, odd);
+    MicroArgs halves;
+    halves.src[0] = odd;
+    halves.dst[0] = buffer_of<uint16_t>(args, 0) + first;
+    store_(halves, count);
   }
 
  protected:
   ir::DType dtype_;
+
+ private:
+  MicroFn store_;  // of halves
 };
 
 class Uniform final : public DrawFloats {

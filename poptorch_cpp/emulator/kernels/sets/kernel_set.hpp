@@ -69,6 +69,8 @@ struct RandomRoutines {
   void (*words)(const reference::Philox&, uint64_t first, uint32_t* numbers);
   void (*uniform)(const uint32_t* numbers, int digits, double low, double span, double* y);
   void (*normal)(const uint32_t* numbers, double mean, double std, double* y);
+  // Writes floats such that rounding them to a half type rounds the doubles once.
+  void (*to_odd)(const double* x, float* y);
 };
 
 struct KernelSet {

@@ -30,8 +30,20 @@ void normal(const uint32_t* numbers, double mean, double std, double* y) {
   }
 }
 
+// Rounds to odd: towards zero, with the last bit set if anything was lost. The extra digits of a
+// float then decide as those of the double would.
+void to_odd(const double* x, float* y) {
+  for (int i = 0; i < kDrawnAtOnce; ++i) {
+    const float nearest = static_cast<float>(x[i]);
+    const double back = static_cast<double>(nearest);
+    const uint32_t beyond = wide::abs(back) > wide::abs(x[i]) ? 1 : 0, lost = back != x[i] ? 1 : 0;
+    y[i] = vec::bits((vec::bits(nearest) - beyond) | lost);
+  }
+}
+
 }  // namespace
 
-const RandomRoutines kRandomRoutines{.words = words, .uniform = uniform, .normal = normal};
+const RandomRoutines kRandomRoutines{
+    .words = words, .uniform = uniform, .normal = normal, .to_odd = to_odd};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
