@@ -92,14 +92,19 @@ int64_t offset_at(int64_t index, const Shape& sizes, const Shape& strides) {
 
 constexpr int64_t kRun = 2048;    // floats joined in f32 lanes before they join in double
 constexpr int64_t kRows = 64;     // rows joined in f32 before they join in double
-constexpr int64_t kColumns = 64;  // columns at a time
+constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in registers
+// Of a table that is larger than L2, longer pieces of rows are read, whose sums stay in L1.
+constexpr int64_t kMostColumns = 512;
+constexpr int64_t kLargeTable = 1 << 18;  // elements
 
 template <typename Op>
 class Reduce final : public BoundKernel {
  public:
   Reduce(Groups groups, double scale) : g_(std::move(groups)), scale_(scale) {
     // Work items are outputs when the inner group is reduced, else blocks of columns.
-    outputs_ = g_.inner_reduced ? g_.kept() : g_.kept() * divide_up(g_.inner, kColumns);
+    const bool large = g_.inner >= 2 * kMostColumns && g_.reduced() * g_.inner > kLargeTable;
+    columns_ = large ? kMostColumns : kColumns;
+    outputs_ = g_.inner_reduced ? g_.kept() : g_.kept() * divide_up(g_.inner, columns_);
     ns_ = 20 + g_.kept() * g_.reduced() * g_.inner / 8;
     const int64_t wanted = parts_for(ns_, 32);
     output_parts_ = std::min(wanted, outputs_);
@@ -132,13 +137,13 @@ class Reduce final : public BoundKernel {
     const Range outputs = part_of(outputs_, output_parts_, task / row_parts_);
     const float* x = input_of<float>(args, 0);
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
-      double values[kColumns];
+      double values[kMostColumns];
       int64_t first = o, count = 1;
       if (g_.inner_reduced) {
         values[0] = run_of(x + offset_at(o, g_.kept_sizes, g_.kept_strides), row_part);
       } else {
-        const int64_t blocks = divide_up(g_.inner, kColumns), column = o % blocks * kColumns;
-        count = std::min(kColumns, g_.inner - column);
+        const int64_t blocks = divide_up(g_.inner, columns_), column = o % blocks * columns_;
+        count = std::min(columns_, g_.inner - column);
         first = o / blocks * g_.inner + column;
         columns(x + offset_at(o / blocks, g_.kept_sizes, g_.kept_strides) + column, count, row_part,
                 values);
@@ -185,8 +190,8 @@ class Reduce final : public BoundKernel {
     const Range rows = part_of(g_.reduced(), row_parts_, part);
     for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; r += kRows) {
-      float some[kColumns];
-      for (float& s : some) s = static_cast<float>(Op::kStart);
+      float some[kMostColumns];
+      std::fill_n(some, count, static_cast<float>(Op::kStart));
       const int64_t end = std::min(r + kRows, rows.end);
       for (int64_t k = r; k < end; ++k) {
         const float* row = x + offset_at(k, g_.reduced_sizes, g_.reduced_strides);
@@ -201,7 +206,7 @@ class Reduce final : public BoundKernel {
 
   Groups g_;
   double scale_;
-  int64_t outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
+  int64_t columns_ = kColumns, outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
 };
 
 // Reduces few neighbouring elements to each result, such as windows of an image: a block of results
