@@ -30,7 +30,7 @@ EDGES = {
     "emulator/kernels/index": ["emulator/kernels/sets"],
     "emulator/kernels/matmul": ["emulator/kernels/sets"],
     "emulator/kernels/move": ["emulator/kernels/base"],
-    "emulator/kernels/random": ["emulator/kernels/base"],
+    "emulator/kernels/random": ["emulator/kernels/sets"],
     "emulator/kernels/tile": ["emulator/kernels/sets"],
     "emulator/kernels": ["emulator/kernels/sets"],
     "emulator/providers": ["emulator/kernels"],

@@ -94,6 +94,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
                                    request.inputs[1]->shape);
   if (shape.depthwise()) return make_depthwise_grad_weight(shape);
+  if (auto kernel = make_onednn_grad_weight(request, shape)) return kernel;
   return make_conv_grad_weight(shape);
 }
 

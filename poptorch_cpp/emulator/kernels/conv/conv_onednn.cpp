@@ -1,10 +1,7 @@
 #include "emulator/kernels/conv/conv_onednn.hpp"
 
-#include <cstring>
-
-#include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
-#include "emulator/kernels/conv/onednn.hpp"
+#include "emulator/kernels/conv/onednn_geometry.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -12,68 +9,13 @@ namespace {
 using dnnl::memory;
 using onednn::Primitive;
 
-// A task's output stays in L2 for the epilogue; a task with fewer operations is all overhead.
-constexpr int64_t kTaskBytes = 256 * 1024;
-constexpr double kLeastFlops = 4e6;
+constexpr double kLeastFlops = 4e6;  // with fewer operations, a task is all overhead
 constexpr int64_t kLeastPixels = 16;
-
-// Returns the number of parts of a batch; all are equal, so that one primitive serves all.
-int64_t parts_of_batch(const ConvShape& s, int64_t image_floats) {
-  int64_t parts = std::min<int64_t>(4, s.batch);
-  while (s.batch % parts != 0 || 4 * image_floats * s.batch / parts > kTaskBytes) {
-    if (parts == s.batch) break;
-    ++parts;
-  }
-  return parts;
-}
 
 // On channels-last layouts, oneDNN sums an output pixel's whole patch at once. On blocked channels
 // it sums a block at a time, as torch does, with a third of the rounding error. This matters in the
 // forward direction, where an error may change the side of a ReLU.
 bool in_blocks(const ConvShape& s) { return s.taps() > 1 && s.in_channels >= 16; }
-
-memory::desc of_any_layout(const ir::Shape& shape) {
-  return {memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
-          memory::format_tag::any};
-}
-
-// The arguments of a oneDNN primitive, with as many spatial dimensions as the tensors have.
-struct Geometry {
-  memory::dims strides, dilation, padding;
-  memory::desc x, w_plain, w_any, y, bias;
-  memory::desc x_any, y_any;  // whose layout oneDNN may choose
-
-  Geometry(const ConvShape& s, int64_t images, int64_t spatial) {
-    const auto first = static_cast<size_t>(3 - spatial);
-    auto tail = [&](const std::array<int64_t, 3>& all) {
-      return memory::dims(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
-    };
-    auto image = [&](int64_t count, int64_t channels, const std::array<int64_t, 3>& sizes) {
-      ir::Shape shape{count, channels};
-      for (int64_t size : tail(sizes)) shape.push_back(size);
-      return shape;
-    };
-    auto channels_last = [](const ir::Shape& shape) {
-      return onednn::describe(shape, memory_strides(shape, Layout::Kind::kChannelsLast));
-    };
-    strides = tail(s.strides), padding = tail(s.padding), dilation = tail(s.dilation);
-    for (int64_t& d : dilation) --d;
-    const ir::Shape x_shape = image(images, s.in_channels, s.in);
-    const ir::Shape y_shape = image(images, s.out_channels, s.out);
-    x = channels_last(x_shape), y = channels_last(y_shape);
-    x_any = of_any_layout(x_shape), y_any = of_any_layout(y_shape);
-    ir::Shape weights = image(s.out_channels, s.group_in(), s.kernel);
-    ir::Shape weight_strides = memory_strides(weights, Layout::Kind::kChannelsLast);
-    if (s.groups > 1) {
-      weights[0] = s.group_out();
-      weights.insert(weights.begin(), s.groups);
-      weight_strides.insert(weight_strides.begin(), s.group_out() * weight_strides[0]);
-    }
-    w_plain = onednn::describe(weights, weight_strides);
-    w_any = of_any_layout(weights);
-    bias = onednn::describe({s.out_channels}, {1});
-  }
-};
 
 class OneDnnConv final : public BoundKernel {
  public:
@@ -87,14 +29,14 @@ class OneDnnConv final : public BoundKernel {
     image_in_ = shape.in_pixels() / shape.batch * shape.in_channels;
     image_out_ = shape.out_pixels() / shape.batch * shape.out_channels;
     if (backward_) std::swap(image_in_, image_out_);
-    parts_ = parts_of_batch(shape, image_out_);
+    parts_ = onednn::parts_of_batch(shape, image_out_);
     ns_ =
         static_cast<int64_t>(shape.flops() / 80) + epilogue_.estimated_ns(image_out_ * shape.batch);
   }
 
   // Returns false when oneDNN has nothing better than loops for this shape.
   bool make() {
-    const Geometry g(shape_, images(), spatial_);
+    const onednn::Geometry g(shape_, images(), spatial_);
     const bool blocks = !backward_ && in_blocks(shape_);
     memory::desc from, weights, to, scratchpad;
     dnnl::primitive primitive;

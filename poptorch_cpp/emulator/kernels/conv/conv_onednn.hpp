@@ -11,5 +11,8 @@ namespace poptorch::emulator {
 std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest& request, const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_onednn_grad_input(const KernelRequest& request,
                                                     const ConvShape& shape);
+// Inputs are x and the gradient of y; the output is the gradient of the weights. For groups alone.
+std::unique_ptr<BoundKernel> make_onednn_grad_weight(const KernelRequest& request,
+                                                     const ConvShape& shape);
 
 }  // namespace poptorch::emulator

@@ -1,4 +1,4 @@
-// Replaces conv_onednn.cpp in a build without oneDNN: the loops of conv_gemm.hpp then serve every
+// Replaces conv_onednn*.cpp in a build without oneDNN: the loops of conv_gemm.hpp then serve every
 // convolution.
 #include "emulator/kernels/conv/conv_onednn.hpp"
 
@@ -9,6 +9,10 @@ std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest&, const ConvSh
 }
 
 std::unique_ptr<BoundKernel> make_onednn_grad_input(const KernelRequest&, const ConvShape&) {
+  return nullptr;
+}
+
+std::unique_ptr<BoundKernel> make_onednn_grad_weight(const KernelRequest&, const ConvShape&) {
   return nullptr;
 }
 
