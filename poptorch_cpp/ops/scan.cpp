@@ -34,7 +34,7 @@ Val product_gradient(GradBuilder& g, Val dy) {
   return moved(g, g.y(0), axis, true, 1) * s;
 }
 
-// With y_i = a_i y_{i-1} + b_i: db_i = dy_i + a_{i+1} db_{i+1} and da_i = y_{i-1} db_i.
+// If y_i = a_i y_{i-1} + b_i, then db_i = dy_i + a_{i+1} db_{i+1} and da_i = y_{i-1} db_i.
 std::vector<Value*> recurrence_gradient(GradBuilder& g) {
   const int64_t axis = g.attr<int64_t>("axis");
   const bool reverse = g.attr<bool>("reverse");

@@ -93,7 +93,7 @@ int64_t offset_at(int64_t index, const Shape& sizes, const Shape& strides) {
 constexpr int64_t kRun = 2048;    // floats joined in f32 lanes before they join in double
 constexpr int64_t kRows = 64;     // rows joined in f32 before they join in double
 constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in registers
-// Of a table that is larger than L2, longer pieces of rows are read, whose sums stay in L1.
+// A table that is larger than L2 is read by longer pieces of rows, whose sums stay in L1.
 constexpr int64_t kMostColumns = 512;
 constexpr int64_t kLargeTable = 1 << 18;  // elements
 
