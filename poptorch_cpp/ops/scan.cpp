@@ -27,11 +27,13 @@ Val reversed_sum(GradBuilder& g, Val dy) {
 }
 
 // dx_i = y_{i-1} s_i, where s_i = dy_i + x_{i+1} s_{i+1}: without a division, it holds for zeros.
+// The products are computed again, because those of half types are rounded.
 Val product_gradient(GradBuilder& g, Val dy) {
   const int64_t axis = g.attr<int64_t>("axis");
   const Val s = g.emit("linear_recurrence", {moved(g, g.x(0), axis, false), dy},
                        {{"axis", axis}, {"reverse", true}});
-  return moved(g, g.y(0), axis, true, 1) * s;
+  const Val y = g.emit("cumprod", {g.x(0)}, {{"axis", axis}});
+  return moved(g, y, axis, true, 1) * s;
 }
 
 // If y_i = a_i y_{i-1} + b_i, then db_i = dy_i + a_{i+1} db_{i+1} and da_i = y_{i-1} db_i.
