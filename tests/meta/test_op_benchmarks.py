@@ -5,6 +5,7 @@ import functools
 import pytest
 from poptorch_core import _core
 
+from benchmarks.ops import __main__ as command
 from benchmarks.ops.program import Program
 from benchmarks.ops.tables import CASES, UNMEASURED
 from benchmarks.ops.updates import Update
@@ -35,3 +36,12 @@ def test_every_op_is_measured_or_has_a_reason():
     assert sorted(set(_core.op_names()) - measured - set(UNMEASURED)) == []
     assert sorted(set(UNMEASURED) - set(_core.op_names())) == []
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_an_unknown_case_is_refused_with_names_like_it(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["benchmarks.ops", "sofmax"])
+    with pytest.raises(SystemExit):
+        command.parse_arguments()
+    said = capsys.readouterr().err
+    assert "no case is named 'sofmax'" in said
+    assert "softmax" in said.partition("Names like it")[2]
