@@ -10,6 +10,7 @@ import json
 import multiprocessing
 import pathlib
 import queue
+import signal
 import sys
 import time
 
@@ -156,6 +157,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--most", type=int, default=0, help="cases an entry and dtype; 0: all")
     args = parser.parse_args()
+    # multiprocessing ends its daemons at exit, but not after a signal's default action.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     names = [n for n in entries.names() if not args.names or n in args.names]
     findings = []
     start = time.monotonic()
