@@ -60,7 +60,7 @@ Floats product(const GemmRoutines& routines, Size s, char route, bool bias, bool
     const int64_t panels = (s.n + kPanel - 1) / kPanel;
     routines.pack({b.data(), s.n, 1}, s.k, s.n, 0, panels, packed.data(), s.k);
     routines.packed(s.m, s.n, s.k, left, packed.data(), s.k, bias_data, c.data(), s.n, route == 'a',
-                    scratch.data());
+                    scratch.data(), Element::kFloat);
   }
   return c;
 }
@@ -96,6 +96,56 @@ TEST(KernelSets, ComputeProducts) {
               sum += term, magnitude += std::abs(term);
             }
             ASSERT_NEAR(c[i * s.n + j], sum, 5e-7 * magnitude) << set->name << " by " << route;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Returns the product of rows of a, which may be halves, and a packed or unpacked b of halves.
+Floats half_product(const GemmRoutines& routines, Size s, char route, OperandView a,
+                    OperandView b) {
+  Floats c(s.m * s.n), scratch(gemm_scratch_floats(s.m, s.k));
+  if (route == 'd') std::swap(b.row, b.col), b.col = s.k;
+  if (route == 'r') routines.rows(s.m, s.n, s.k, a.floats(), b, nullptr, c.data(), s.n);
+  if (route == 'd') routines.dots(s.m, s.n, s.k, a.floats(), b, nullptr, c.data(), s.n);
+  if (route == 'p' || route == 't') {
+    std::vector<std::byte> packed(packed_floats(s.k, s.n) * element_bytes(b.element));
+    if (route == 't') b = OperandView(b.data, 1, s.k, b.element);
+    routines.pack(b, s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed.data(), s.k);
+    routines.packed(s.m, s.n, s.k, a, packed.data(), s.k, nullptr, c.data(), s.n, false,
+                    scratch.data(), b.element);
+  }
+  return c;
+}
+
+TEST(KernelSets, MultiplyHalvesAsTheFloatsThatTheyAre) {
+  for (Size s : kSizes) {
+    for (Element element : {Element::kHalf, Element::kBfloat}) {
+      std::vector<uint16_t> a(s.m * s.k), b(s.k * s.n);
+      Floats wide_a(a.size()), wide_b(b.size());
+      auto fill = [element](std::vector<uint16_t>& halves, Floats& wide, unsigned seed) {
+        const Floats values = random_floats(static_cast<int64_t>(halves.size()), seed);
+        for (size_t i = 0; i < halves.size(); ++i) {
+          const bool brain = element == Element::kBfloat;
+          halves[i] = brain ? support::to_bfloat16(values[i]) : support::to_half(values[i]);
+          wide[i] = brain ? support::from_bfloat16(halves[i]) : support::from_half(halves[i]);
+        }
+      };
+      fill(a, wide_a, 1);
+      fill(b, wide_b, 2);
+      const OperandView floats(wide_b.data(), s.n, 1), halves(b.data(), s.n, 1, element);
+      for (const KernelSet* set : host_kernel_sets()) {
+        for (char route : {'r', 'd', 'p', 't'}) {
+          for (bool columns : {false, true}) {
+            if (route == 'd' && columns) continue;
+            const int64_t row = columns ? 1 : s.k, col = columns ? s.m : 1;
+            const OperandView left(wide_a.data(), row, col), half_left(a.data(), row, col, element);
+            const bool converts = route == 'p' || route == 't';
+            ASSERT_EQ(half_product(set->gemm, s, route, left, floats),
+                      half_product(set->gemm, s, route, converts ? half_left : left, halves))
+                << set->name << ": " << s.m << "x" << s.n << "x" << s.k << " by " << route;
           }
         }
       }

@@ -4,6 +4,7 @@
 // routine. Any split of rows and columns is therefore bit-identical.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace poptorch::emulator {
@@ -16,34 +17,68 @@ struct MatrixView {
   MatrixView from(int64_t i, int64_t j) const { return {data + i * row + j * col, row, col}; }
 };
 
+// The type of an operand's elements in memory. Products convert halves to floats where they read
+// them, and compute in floats.
+enum class Element : uint8_t { kFloat, kHalf, kBfloat };
+constexpr int64_t element_bytes(Element e) { return e == Element::kFloat ? 4 : 2; }
+
+// A view of elements of any of these types.
+struct OperandView {
+  const std::byte* data = nullptr;
+  int64_t row = 0;
+  int64_t col = 1;
+  Element element = Element::kFloat;
+
+  OperandView() = default;
+  OperandView(const void* first, int64_t row_stride, int64_t col_stride, Element type)
+      : data(static_cast<const std::byte*>(first)),
+        row(row_stride),
+        col(col_stride),
+        element(type) {}
+  OperandView(const float* first, int64_t row_stride, int64_t col_stride)
+      : OperandView(first, row_stride, col_stride, Element::kFloat) {}
+  OperandView(const MatrixView& view) : OperandView(view.data, view.row, view.col) {}
+
+  OperandView at(int64_t offset) const {
+    return {data + offset * element_bytes(element), row, col, element};
+  }
+  OperandView from(int64_t i, int64_t j) const { return at(i * row + j * col); }
+  template <typename T>
+  const T* as() const {
+    return reinterpret_cast<const T*>(data);
+  }
+  MatrixView floats() const { return {as<float>(), row, col}; }
+};
+
 // Number of columns that are contiguous in a packed right-hand side.
 constexpr int64_t kPanel = 16;
 
-// Returns the floats of a packed b (k × n): panels of kPanel columns, the last padded with zeros.
+// Returns the elements of a packed b (k × n): panels of kPanel columns, the last padded with zeros.
 inline int64_t packed_floats(int64_t k, int64_t n) {
   return (n + kPanel - 1) / kPanel * kPanel * k;
 }
-// Packs k rows of the panels [first, last) of b. `packed` is the address of the first of these rows
-// in panel 0; its panels have `panel_k` rows each.
-void pack_panels(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last,
-                 float* packed, int64_t panel_k);
+// Packs k rows of the panels [first, last) of b, which keep b's element type. `packed` is the
+// address of the first of these rows in panel 0; its panels have `panel_k` rows each.
+void pack_panels(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last,
+                 void* packed, int64_t panel_k);
 
-// Returns the floats of scratch that gemm_packed needs for m rows.
+// Returns the floats of scratch that gemm_packed needs for m rows of an a that is not row-major or
+// not of floats.
 int64_t gemm_scratch_floats(int64_t m, int64_t k);
 
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
-// `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows.
-// `bias` (n) may be nullptr.
-void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* packed,
+// `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
+// elements are `packed_as`. `bias` (n) may be nullptr.
+void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-                 float* scratch);
+                 float* scratch, Element packed_as = Element::kFloat);
 
 // Computes c = a · b + bias for an unpacked, row-major b (b.col == 1) and few rows.
-void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc);
 
 // Does the same for a column-major b (b.row == 1) and a row-major a (a.col == 1): dot products.
-void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc);
 
 // A product of narrow inner size that is never stored: see narrow_product.hpp.

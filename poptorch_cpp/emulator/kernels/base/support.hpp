@@ -100,4 +100,12 @@ std::unique_ptr<BoundKernel> bind_floats(const KernelRequest& request) {
   return kernel ? without_added_operands(std::move(kernel), request) : nullptr;
 }
 
+// The same for a `bind` that takes half types itself.
+template <BindFn bind>
+std::unique_ptr<BoundKernel> bind_with_halves(const KernelRequest& request) {
+  if (!only_float_to_32(request)) return nullptr;
+  auto kernel = bind(with_all_operands(request));
+  return kernel ? without_added_operands(std::move(kernel), request) : nullptr;
+}
+
 }  // namespace poptorch::emulator

@@ -57,6 +57,20 @@ struct ProductForm {
   int source = -1;  // the source that the product replaces; not set in MicroArgs
 };
 
+// The same micro-op for a tensor of halves: source 0, and with it result 0, hold halves as in
+// memory.
+struct HalfForm {
+  MicroFn fn = nullptr;
+  // Rounds the product to source 0's type where the source that it replaces is held as halves.
+  ProductForm product = {};
+};
+// The forms by the type of source 0, f16 or bf16, and by whether the source `gradient` has the same
+// type and is held in the same way.
+struct HalfForms {
+  HalfForm form[2][2];
+  int gradient = -1;
+};
+
 // The arguments of a look-up in the table by op().
 struct MicroQuery {
   const ir::OpDef& def;
@@ -77,6 +91,7 @@ struct MicroRow {
   std::vector<double> (*immediates)(const MicroQuery&) = nullptr;
   bool (*serves)(const MicroQuery&) = nullptr;
   ProductForm product = {};
+  const HalfForms* halves = nullptr;
 };
 
 // Returns nullptr when the table does not have such a micro-op.

@@ -6,8 +6,8 @@
 
 namespace poptorch::emulator {
 
-void pack_panels(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last,
-                 float* packed, int64_t panel_k) {
+void pack_panels(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last,
+                 void* packed, int64_t panel_k) {
   kernel_set().gemm.pack(b, k, n, first, last, packed, panel_k);
 }
 
@@ -15,18 +15,19 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k) {
   return std::min(m, kRowBlock) * std::min(k, kDepth);
 }
 
-void gemm_packed(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* packed,
+void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-                 float* scratch) {
-  kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch);
+                 float* scratch, Element packed_as) {
+  kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch,
+                           packed_as);
 }
 
-void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc) {
   kernel_set().gemm.rows(m, n, k, a, b, bias, c, ldc);
 }
 
-void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc) {
   kernel_set().gemm.dots(m, n, k, a, b, bias, c, ldc);
 }

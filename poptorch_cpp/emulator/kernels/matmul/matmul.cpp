@@ -3,10 +3,12 @@
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/tile_ops.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
+using ir::DType;
 using ir::Shape;
 
 enum class Route {
@@ -17,11 +19,25 @@ enum class Route {
 
 struct Product {
   int64_t m, n, k;
-  MatrixView a, b;                        // strides; data is set at run
+  OperandView a, b;                       // strides; data is set at run
   std::vector<int64_t> a_batch, b_batch;  // offset of every matrix of the batch
   std::vector<int64_t> b_distinct;        // offsets of the different b's
-  bool bias = false;
+  DType bias = DType::kF32, result = DType::kF32;
+  bool has_bias = false;
 };
+
+Element element_of(DType dtype) {
+  return dtype == DType::kF16    ? Element::kHalf
+         : dtype == DType::kBF16 ? Element::kBfloat
+                                 : Element::kFloat;
+}
+
+void convert_by(MicroFn fn, const void* from, void* to, int64_t n) {
+  MicroArgs args;
+  args.src[0] = from;
+  args.dst[0] = to;
+  fn(args, n);
+}
 
 class Gemm final : public BoundKernel {
  public:
@@ -29,10 +45,11 @@ class Gemm final : public BoundKernel {
       : p_(std::move(product)),
         epilogue_(request),
         output_(static_cast<int>(request.inputs.size())),
-        keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]) {
+        keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]),
+        half_result_(ir::is_half(p_.result)) {
     choose_route();
     in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
-                    !p_.bias && !keep_ && epilogue_.takes_product();
+                    !p_.has_bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
     // Narrow blocks would pack the rows of a transposed a repeatedly.
@@ -47,23 +64,23 @@ class Gemm final : public BoundKernel {
     const int64_t most_cols = deep && !transposed ? 256 : 512;
     block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
-    held_floats_ = keep_ || in_registers_ ? 0 : block_rows_ * block_cols_;
-    pack_floats_ = route_ == Route::kPacked ? gemm_scratch_floats(block_rows_, p_.k) : 0;
+    note_conversions(request);
+    place_scratch();
   }
-  int phases() const override { return route_ == Route::kPacked ? 2 : 1; }
+  int phases() const override { return route_ == Route::kPacked || !converted_.empty() ? 2 : 1; }
   int tasks(int phase) const override {
-    if (route_ == Route::kPacked && phase == 0) {
-      return static_cast<int>(pack_parts() * p_.b_distinct.size());
+    if (phase + 1 == phases()) {
+      return static_cast<int>(row_parts_ * col_parts_ * p_.a_batch.size());
     }
-    return static_cast<int>(row_parts_ * col_parts_ * p_.a_batch.size());
+    if (route_ == Route::kPacked) return static_cast<int>(pack_parts() * p_.b_distinct.size());
+    int64_t chunks = 0;
+    for (const Converted& operand : converted_) chunks += divide_up(operand.elements, kChunk);
+    return static_cast<int>(chunks);
   }
-  int64_t scratch_bytes() const override {
-    return round_up(4 * held_floats_, 64) + round_up(4 * pack_floats_, 64) +
-           epilogue_.scratch_bytes();
-  }
+  int64_t scratch_bytes() const override { return own_bytes_ + epilogue_.scratch_bytes(); }
   int64_t workspace_bytes() const override {
-    if (route_ != Route::kPacked) return 0;
-    return 4 * packed_floats(p_.k, p_.n) * static_cast<int64_t>(p_.b_distinct.size());
+    if (route_ != Route::kPacked) return converted_bytes_;
+    return packed_bytes() * static_cast<int64_t>(p_.b_distinct.size());
   }
   std::vector<int> prepared_operands() const override {
     return route_ == Route::kPacked ? std::vector{1} : std::vector<int>{};
@@ -71,7 +88,9 @@ class Gemm final : public BoundKernel {
   int64_t estimated_ns() const override { return ns_ * static_cast<int64_t>(p_.a_batch.size()); }
 
   void run(const KernelArgs& args, int phase, int task) const override {
-    if (phases() == 2 && phase == 0) return pack(args, task);
+    if (phase + 1 < phases()) {
+      return route_ == Route::kPacked ? pack(args, task) : convert(args, task);
+    }
     const int64_t col_part = task % col_parts_, rest = task / col_parts_;
     const int64_t row_part = rest % row_parts_, batch = rest / row_parts_;
     const Range rows = part_of(p_.m, row_parts_, row_part);
@@ -86,6 +105,14 @@ class Gemm final : public BoundKernel {
   }
 
  private:
+  static constexpr int64_t kChunk = 16384;  // elements that a task converts
+  // An operand that is converted before the product, as a whole: the smaller one of a thin product.
+  struct Converted {
+    int input;
+    DType dtype;
+    int64_t elements, offset;
+  };
+
   void choose_route() {
     const bool b_rows = p_.b.col == 1, b_columns = p_.b.row == 1 && p_.a.col == 1;
     if (b_rows && (p_.m <= 24 || p_.k <= 32)) {
@@ -96,68 +123,133 @@ class Gemm final : public BoundKernel {
       route_ = Route::kPacked;
     }
   }
+  // Notes the operands that the product reads as floats but that are halves.
+  void note_conversions(const KernelRequest& request) {
+    if (route_ == Route::kPacked) return;
+    auto note = [&](int input, OperandView& view) {
+      if (view.element == Element::kFloat) return;
+      const ir::Type& type = *request.inputs[input];
+      converted_.push_back({input, type.dtype, type.elements(), converted_bytes_});
+      converted_bytes_ += round_up(4 * type.elements(), 64);
+      view.element = Element::kFloat;
+    };
+    note(0, p_.a);
+    if (in_registers_) note(1, p_.b);
+  }
+  // Lays out the scratch of a task: the product of a block as floats and as halves, the bias, and
+  // packed rows.
+  void place_scratch() {
+    const int64_t block = in_registers_ ? 0 : block_rows_ * block_cols_;
+    auto take = [this](int64_t bytes) {
+      return std::exchange(own_bytes_, own_bytes_ + round_up(bytes, 64));
+    };
+    held_at_ = take(half_result_ || !keep_ ? 4 * block : 0);
+    halves_at_ = take(half_result_ && !keep_ ? 2 * block : 0);
+    bias_at_ = take(p_.has_bias && ir::is_half(p_.bias) ? 4 * block_cols_ : 0);
+    packing_at_ = take(route_ == Route::kPacked ? 4 * gemm_scratch_floats(block_rows_, p_.k) : 0);
+  }
+  int64_t packed_bytes() const {
+    return round_up(packed_floats(p_.k, p_.n) * element_bytes(p_.b.element), 64);
+  }
   int64_t pack_parts() const { return parts_for(p_.k * p_.n / 2, divide_up(p_.n, kPanel)); }
-  float* packed_b(const KernelArgs& args, int64_t batch) const {
+  // Returns a matrix of operand i: as it stands, or as it was converted.
+  OperandView operand(const KernelArgs& args, int i, int64_t offset) const {
+    const OperandView& view = i == 0 ? p_.a : p_.b;
+    const std::byte* data = args.buffers[i];
+    for (const Converted& c : converted_) {
+      if (c.input == i) data = args.workspace + c.offset;
+    }
+    return OperandView(data, view.row, view.col, view.element).at(offset);
+  }
+  void convert(const KernelArgs& args, int64_t task) const {
+    for (const Converted& c : converted_) {
+      const int64_t chunks = divide_up(c.elements, kChunk), first = task * kChunk;
+      if (task < chunks) {
+        return convert_by(load_fn(c.dtype), args.buffers[c.input] + 2 * first,
+                          args.workspace + c.offset + 4 * first,
+                          std::min(kChunk, c.elements - first));
+      }
+      task -= chunks;
+    }
+  }
+  OperandView packed_b(const KernelArgs& args, int64_t batch, int64_t col) const {
     const auto at = std::find(p_.b_distinct.begin(), p_.b_distinct.end(), p_.b_batch[batch]);
-    return reinterpret_cast<float*>(args.workspace) +
-           (at - p_.b_distinct.begin()) * packed_floats(p_.k, p_.n);
+    const int64_t which = at - p_.b_distinct.begin();
+    return OperandView(args.workspace + which * packed_bytes(), 1, p_.k, p_.b.element).from(0, col);
   }
   void pack(const KernelArgs& args, int64_t task) const {
     const int64_t part = task % pack_parts(), which = task / pack_parts();
-    MatrixView b = p_.b;
-    b.data = input_of<float>(args, 1) + p_.b_distinct[which];
     const Range panels = part_of(divide_up(p_.n, kPanel), pack_parts(), part);
-    pack_panels(b, p_.k, p_.n, panels.begin, panels.end,
-                reinterpret_cast<float*>(args.workspace) + which * packed_floats(p_.k, p_.n), p_.k);
+    pack_panels(operand(args, 1, p_.b_distinct[which]), p_.k, p_.n, panels.begin, panels.end,
+                args.workspace + which * packed_bytes(), p_.k);
   }
 
   // Runs the chain on the product in registers.
   void update(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
-    NarrowProduct product{.a = p_.a,
-                          .b = p_.b,
-                          .rows = rows.size(),
-                          .cols = cols.size(),
-                          .k = p_.k,
-                          .row_step = p_.n};
-    product.a.data = input_of<float>(args, 0) + p_.a_batch[batch];
-    product.a = product.a.from(rows.begin, 0);
-    product.b.data = input_of<float>(args, 1) + p_.b_batch[batch];
-    product.b = product.b.from(0, cols.begin);
+    const OperandView a = operand(args, 0, p_.a_batch[batch]).from(rows.begin, 0);
+    const OperandView b = operand(args, 1, p_.b_batch[batch]).from(0, cols.begin);
+    const NarrowProduct product{.a = a.floats(),
+                                .b = b.floats(),
+                                .rows = rows.size(),
+                                .cols = cols.size(),
+                                .k = p_.k,
+                                .row_step = p_.n};
     const int64_t first = batch * p_.m * p_.n + rows.begin * p_.n + cols.begin;
-    epilogue_.run_product(args, first, product, args.scratch);
+    epilogue_.run_product(args, first, product, args.scratch + own_bytes_);
+  }
+
+  const float* bias(const KernelArgs& args, Range cols) const {
+    if (!p_.has_bias) return nullptr;
+    if (!ir::is_half(p_.bias)) return input_of<float>(args, 2) + cols.begin;
+    float* held = reinterpret_cast<float*>(args.scratch + bias_at_);
+    convert_by(load_fn(p_.bias), args.buffers[2] + 2 * cols.begin, held, cols.size());
+    return held;
   }
 
   void block(const KernelArgs& args, int64_t batch, Range rows, Range cols) const {
-    float* held = reinterpret_cast<float*>(args.scratch);
-    std::byte* scratch = args.scratch + round_up(4 * held_floats_, 64);
-    float* packing = reinterpret_cast<float*>(scratch);
-    scratch += round_up(4 * pack_floats_, 64);
     const int64_t first = batch * p_.m * p_.n + rows.begin * p_.n + cols.begin;
-    float* c = keep_ ? buffer_of<float>(args, output_) + first : held;
-    const int64_t ldc = keep_ ? p_.n : block_cols_;
-    MatrixView a = p_.a, b = p_.b;
-    a.data = input_of<float>(args, 0) + p_.a_batch[batch];
-    a = a.from(rows.begin, 0);
-    b.data = input_of<float>(args, 1) + p_.b_batch[batch];
-    const float* bias = p_.bias ? input_of<float>(args, 2) + cols.begin : nullptr;
+    const bool in_place = keep_ && !half_result_;
+    float* c = in_place ? buffer_of<float>(args, output_) + first
+                        : reinterpret_cast<float*>(args.scratch + held_at_);
+    const int64_t ldc = in_place ? p_.n : block_cols_;
+    const OperandView a = operand(args, 0, p_.a_batch[batch]).from(rows.begin, 0);
+    const OperandView b = operand(args, 1, p_.b_batch[batch]).from(0, cols.begin);
+    const float* added = bias(args, cols);
     if (route_ == Route::kRows) {
-      gemm_rows(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc);
+      gemm_rows(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
     } else if (route_ == Route::kDots) {
-      gemm_dots(rows.size(), cols.size(), p_.k, a, b.from(0, cols.begin), bias, c, ldc);
+      gemm_dots(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
     } else {
-      gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch) + cols.begin * p_.k,
-                  p_.k, bias, c, ldc, false, packing);
+      gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data, p_.k,
+                  added, c, ldc, false, reinterpret_cast<float*>(args.scratch + packing_at_),
+                  p_.b.element);
     }
-    if (!epilogue_) return;
-    TileBlock tile{.first = first, .rows = rows.size(), .row_step = p_.n, .cols = cols.size()};
+    if (half_result_) round(args, c, rows.size(), cols.size(), first);
+    if (epilogue_) run_epilogue(args, rows.size(), cols.size(), first);
+  }
+
+  // Rounds a block to the type of the result.
+  void round(const KernelArgs& args, const float* c, int64_t rows, int64_t cols,
+             int64_t first) const {
+    uint16_t* to = keep_ ? buffer_of<uint16_t>(args, output_) + first
+                         : reinterpret_cast<uint16_t*>(args.scratch + halves_at_);
+    const int64_t row_step = keep_ ? p_.n : block_cols_;
+    if (cols == block_cols_ && cols == row_step) cols *= std::exchange(rows, 1);
+    for (int64_t i = 0; i < rows; ++i) {
+      convert_by(store_fn(p_.result), c + i * block_cols_, to + i * row_step, cols);
+    }
+  }
+
+  void run_epilogue(const KernelArgs& args, int64_t rows, int64_t cols, int64_t first) const {
+    TileBlock tile{.first = first, .rows = rows, .row_step = p_.n, .cols = cols};
     if (!keep_) {
-      tile.source = reinterpret_cast<const std::byte*>(held);
+      tile.source = args.scratch + (half_result_ ? halves_at_ : held_at_);
       tile.source_step = block_cols_;
     }
     if (tile.cols == p_.n && (keep_ || block_cols_ == p_.n)) {
       tile.cols *= std::exchange(tile.rows, 1);
     }
-    epilogue_.run(args, tile, scratch);
+    epilogue_.run(args, tile, args.scratch + own_bytes_);
   }
 
   Product p_;
@@ -165,18 +257,29 @@ class Gemm final : public BoundKernel {
   int output_;
   bool in_registers_ = false;
   bool keep_;  // output 0 itself is used, not only the chain's result
+  bool half_result_;
   Route route_ = Route::kPacked;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;
-  int64_t held_floats_ = 0, pack_floats_ = 0;
+  std::vector<Converted> converted_;
+  int64_t converted_bytes_ = 0;
+  int64_t held_at_ = 0, halves_at_ = 0, bias_at_ = 0, packing_at_ = 0, own_bytes_ = 0;
 };
 
 std::unique_ptr<BoundKernel> make(const KernelRequest& request, Product product) {
   if (request.outputs[0].elements() == 0) return nullptr;
+  product.a.element = element_of(request.inputs[0]->dtype);
+  product.b.element = element_of(request.inputs[1]->dtype);
+  product.result = request.outputs[0].dtype;
+  if (product.has_bias) product.bias = request.inputs[2]->dtype;
   product.b_distinct = product.b_batch;
   std::sort(product.b_distinct.begin(), product.b_distinct.end());
   product.b_distinct.erase(std::unique(product.b_distinct.begin(), product.b_distinct.end()),
                            product.b_distinct.end());
   return std::make_unique<Gemm>(request, std::move(product));
+}
+
+OperandView strides(int64_t row, int64_t col) {
+  return {static_cast<const float*>(nullptr), row, col};
 }
 
 std::unique_ptr<BoundKernel> bind_linear(const KernelRequest& request) {
@@ -186,12 +289,12 @@ std::unique_ptr<BoundKernel> bind_linear(const KernelRequest& request) {
   return make(request, {.m = x.elements() / in,
                         .n = out,
                         .k = in,
-                        .a = {nullptr, in, 1},
-                        .b = {nullptr, 1, in},
+                        .a = strides(in, 1),
+                        .b = strides(1, in),
                         .a_batch = {0},
                         .b_batch = {0},
                         .b_distinct = {},
-                        .bias = request.inputs.size() > 2 && request.inputs[2]});
+                        .has_bias = request.inputs.size() > 2 && request.inputs[2]});
 }
 
 // Returns an operand's matrix offset for every index of the broadcast batch.
@@ -218,8 +321,8 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
   Product p{.m = y[y.size() - 2],
             .n = y.back(),
             .k = ta ? a[a.size() - 2] : a_cols,
-            .a = ta ? MatrixView{nullptr, 1, a_cols} : MatrixView{nullptr, a_cols, 1},
-            .b = tb ? MatrixView{nullptr, 1, b_cols} : MatrixView{nullptr, b_cols, 1},
+            .a = ta ? strides(1, a_cols) : strides(a_cols, 1),
+            .b = tb ? strides(1, b_cols) : strides(b_cols, 1),
             .a_batch = {},
             .b_batch = {},
             .b_distinct = {}};
@@ -239,8 +342,8 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
-  table.add({.op = "linear", .bind = bind_floats<bind_linear>, .takes_epilogue = true});
-  table.add({.op = "matmul", .bind = bind_floats<bind_matmul>, .takes_epilogue = true});
+  table.add({.op = "linear", .bind = bind_with_halves<bind_linear>, .takes_epilogue = true});
+  table.add({.op = "matmul", .bind = bind_with_halves<bind_matmul>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator

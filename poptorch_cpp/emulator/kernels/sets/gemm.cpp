@@ -1,87 +1,76 @@
 // This file is compiled once for each instruction set.
-#include <cstring>
-
 #include "emulator/kernels/sets/gemm_dots.hpp"
-#include "emulator/kernels/sets/gemm_tiles.hpp"
+#include "emulator/kernels/sets/gemm_packing.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-void pack_columns(const float* in, int64_t row, int64_t col, int64_t k, int64_t width, float* out) {
-  int64_t p = 0;
-  for (; row == 1 && width == kPanel && p + kBlock <= k; p += kBlock) {
-    for (int64_t j = 0; j < kPanel; j += kBlock) {
-      transpose_block(in + p + j * col, col, out + p * kPanel + j, kPanel);
-    }
-  }
-  for (; p < k; ++p) {
-    for (int64_t j = 0; j < width; ++j) out[p * kPanel + j] = in[p * row + j * col];
-  }
-}
-
-void pack(const MatrixView& b, int64_t k, int64_t n, int64_t first, int64_t last, float* packed,
+void pack(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last, void* packed,
           int64_t panel_k) {
-  for (int64_t panel = first; panel < last; ++panel) {
-    const int64_t begin = panel * kPanel, width = std::min(kPanel, n - begin);
-    float* out = packed + panel * kPanel * panel_k;
-    if (width < kPanel) std::fill_n(out, kPanel * k, 0.0f);
-    const float* in = b.data + begin * b.col;
-    if (b.col != 1) {
-      pack_columns(in, b.row, b.col, k, width, out);
-    } else if (width == kPanel) {
-      for (int64_t p = 0; p < k; ++p) {
-        std::memcpy(out + p * kPanel, in + p * b.row, kPanel * sizeof(float));
+  if (b.element == Element::kFloat) {
+    pack_as(b, k, n, first, last, static_cast<float*>(packed), panel_k);
+  } else {
+    pack_as(b, k, n, first, last, static_cast<uint16_t*>(packed), panel_k);
+  }
+}
+
+// The rows [p, p + depth) of packed panels, as floats. Panels of halves are converted in groups:
+// all row panels of a block then read the same floats.
+class PanelRows {
+ public:
+  PanelRows(const void* packed, Element element, int64_t panel_k, int64_t p, int64_t depth)
+      : packed_(static_cast<const std::byte*>(packed)),
+        element_(element),
+        panel_k_(panel_k),
+        p_(p),
+        depth_(depth) {}
+  // Returns the address of column j, a multiple of kTileColumns, which loads up to a tile of the
+  // columns that are left.
+  const float* at(int64_t j, int64_t left) {
+    const int64_t panel = j / kPanel, column = j % kPanel;
+    const std::byte* from = packed_ + (panel * panel_k_ + p_) * kPanel * element_bytes(element_);
+    if (element_ == Element::kFloat) return reinterpret_cast<const float*>(from) + column;
+    if (column == 0) {
+      const int64_t count = std::min(kGroup, (left + kPanel - 1) / kPanel);
+      for (int64_t i = 0; i < count; ++i) {
+        to_floats(element_, reinterpret_cast<const uint16_t*>(from) + i * kPanel * panel_k_,
+                  held_ + i * kPanel * depth_, kPanel * depth_);
       }
-    } else {
-      for (int64_t p = 0; p < k; ++p) std::copy_n(in + p * b.row, width, out + p * kPanel);
     }
+    return held_ + column;
   }
-}
+  // Returns the distance between the panels that at() has returned.
+  int64_t panel_step() const { return kPanel * (element_ == Element::kFloat ? panel_k_ : depth_); }
 
-// Copies `rows` of a as [k][rows], so that a column-major a is read once and in order.
-template <int rows>
-void pack_rows_of(const MatrixView& a, int64_t k, float* out) {
-  if (a.row == 1) {
-    for (int64_t p = 0; p < k; ++p) {
-      std::memcpy(out + p * rows, a.data + p * a.col, rows * sizeof(float));
-    }
-    return;
-  }
-  for (int64_t p = 0; p < k; ++p) {
-    for (int i = 0; i < rows; ++i) out[p * rows + i] = a.data[i * a.row + p * a.col];
-  }
-}
+ private:
+  static constexpr int64_t kGroup = std::max<int64_t>(kTileColumns / kPanel, 1);
+  const std::byte* packed_;
+  Element element_;
+  int64_t panel_k_, p_, depth_;
+  alignas(64) float held_[kGroup * kPanel * kDepth];
+};
 
-template <int... R>
-void pack_rows(std::integer_sequence<int, R...>, const MatrixView& a, int rows, int64_t k,
-               float* out) {
-  static constexpr void (*kPack[])(const MatrixView&, int64_t, float*) = {pack_rows_of<R + 1>...};
-  kPack[rows - 1](a, k, out);
-}
-
-void by_panels(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* b,
+void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* b,
                int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-               float* scratch) {
-  constexpr std::make_integer_sequence<int, kMaxRows> kRows;
+               float* scratch, Element packed_as) {
   for (int64_t top = 0; top < m; top += kRowBlock) {
     const int64_t rows = std::min(kRowBlock, m - top);
     for (int64_t p = 0; p < k || p == 0; p += kDepth) {
       const int64_t depth = std::min(kDepth, k - p);
-      const bool pack = a.col != 1;
-      for_row_panels(rows, [&](int64_t first, int count) {
-        if (pack) pack_rows(kRows, a.from(top + first, p), count, depth, scratch + first * depth);
-      });
+      const bool last = p + kDepth >= k;
+      const LeftBlock left = left_block(a.from(top, p), rows, depth, scratch);
+      PanelRows panels(b, packed_as, panel_k, p, depth);
       for (int64_t j = 0; j < n; j += kTileColumns) {
+        const float* right = panels.at(j, n - j);
         for_row_panels(rows, [&](int64_t first, int count) {
-          const MatrixView left = a.from(top + first, p);
-          const bool last = p + kDepth >= k;
-          run_tile(count, {.a = pack ? scratch + first * depth : left.data,
-                           .a_row = pack ? 1 : left.row,
-                           .a_col = pack ? count : 1,
-                           .b = b + j / kPanel * kPanel * panel_k + j % kPanel + p * kPanel,
+          const MatrixView panel = left.panel(first, count);
+          run_tile(count, {.a = panel.data,
+                           .a_row = panel.row,
+                           .a_col = panel.col,
+                           .b = right,
                            .b_row = kPanel,
-                           .b_vector = kLanes == kPanel ? panel_k * kPanel : kLanes,
+                           .b_vector = kLanes == kPanel ? panels.panel_step() : kLanes,
                            .bias = last && bias ? bias + j : nullptr,
                            .c = c + (top + first) * ldc + j,
                            .ldc = ldc,
@@ -95,25 +84,42 @@ void by_panels(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float
   }
 }
 
-void by_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b,
+// Columns of an unpacked b that are converted at once: two lines of halves of a row.
+constexpr int64_t kHalfColumns = 64;
+
+// Returns rows of b as floats: in place, or converted.
+MatrixView as_floats(const OperandView& b, int64_t depth, int64_t columns, float* held) {
+  if (b.element == Element::kFloat) return b.floats();
+  for (int64_t q = 0; q < depth; ++q) {
+    to_floats(b.element, b.from(q, 0).as<uint16_t>(), held + q * kHalfColumns, columns);
+  }
+  return {held, kHalfColumns, 1};
+}
+
+void by_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
              const float* bias, float* c, int64_t ldc) {
   // The loop takes some rows of b at a time, over all columns. b streams from memory once, in
   // order, and the part that one panel of rows reads stays in cache for the next. Sums resume from
   // c, bit-identically.
+  alignas(64) float held[kRowsDepth * kHalfColumns];
+  MatrixView floats;
   for (int64_t p = 0; p < k || p == 0; p += kRowsDepth) {
     const bool last = p + kRowsDepth >= k;
+    const int64_t depth = std::min(kRowsDepth, k - p);
     for (int64_t j = 0; j < n; j += kTileColumns) {
+      const int64_t within = j % kHalfColumns;
+      if (within == 0) floats = as_floats(b.from(p, j), depth, std::min(kHalfColumns, n - j), held);
       for_row_panels(m, [&](int64_t first, int count) {
         run_tile(count, {.a = a.from(first, p).data,
                          .a_row = a.row,
                          .a_col = a.col,
-                         .b = b.data + p * b.row + j,
-                         .b_row = b.row,
+                         .b = floats.data + within,
+                         .b_row = floats.row,
                          .b_vector = kLanes,
                          .bias = last && bias ? bias + j : nullptr,
                          .c = c + first * ldc + j,
                          .ldc = ldc,
-                         .k = std::min(kRowsDepth, k - p),
+                         .k = depth,
                          .columns = std::min(kTileColumns, n - j),
                          .accumulate = false,
                          .masked_b = true,

@@ -4,15 +4,21 @@
 #include <cmath>
 
 #include "emulator/kernels/base/tile_map.hpp"
-#include "emulator/kernels/sets/narrow_product.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/update_formulas.hpp"
+#include "emulator/kernels/sets/update_halves.hpp"
 #include "emulator/kernels/simd/flush_denormals.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 using enum RegisterClass;
+
+using Floats = Elements<Element::kFloat>;
+template <typename W>
+using DecoupledAdam = Adam<W, true>;
+template <typename W>
+using CoupledAdam = Adam<W, false>;
 
 bool flag(const MicroQuery& q, const char* name) { return std::get<bool>(q.attr(name)); }
 
@@ -29,13 +35,6 @@ void over_memory(const MicroArgs& a, int64_t n) {
   const float* g = a.in<float>(Update::kGradient);
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) update(g[i], i);
-}
-
-template <typename Update>
-void over_product(const MicroArgs& a, const NarrowProduct& product) {
-  const Update update(a);
-  const FlushDenormals flush(update.flushes_denormals());
-  for_each_vector(product, [&](auto g, int64_t i) __attribute__((always_inline)) { update(g, i); });
 }
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {
@@ -143,30 +142,18 @@ void increment(const MicroArgs& a, int64_t n) {
 }  // namespace
 
 void add_update_rows(std::vector<MicroRow>& rows) {
-  rows.push_back({"sgd_update",
-                  kF32,
-                  kF32,
-                  over_memory<Sgd>,
-                  [](const MicroQuery& q) { return maximize_and(q, {}); },
-                  nullptr,
-                  {over_product<Sgd>, Sgd::kGradient}});
+  rows.push_back({"sgd_update", kF32, kF32, over_memory<Sgd<Floats>>,
+                  [](const MicroQuery& q) { return maximize_and(q, {}); }, nullptr,
+                  product_form<Sgd>(), &kHalfForms<Sgd>});
   rows.push_back({"sgd_momentum_update", kF32, kF32, sgd_momentum,
                   [](const MicroQuery& q) { return maximize_and(q, {"nesterov"}); }});
   auto adam_numbers = [](const MicroQuery& q) { return maximize_and(q, {"bias_correction"}); };
-  rows.push_back({"adam_update",
-                  kF32,
-                  kF32,
-                  over_memory<Adam<true>>,
-                  adam_numbers,
+  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<Floats, true>>, adam_numbers,
                   [](const MicroQuery& q) { return flag(q, "decoupled"); },
-                  {over_product<Adam<true>>, Adam<true>::kGradient}});
-  rows.push_back({"adam_update",
-                  kF32,
-                  kF32,
-                  over_memory<Adam<false>>,
-                  adam_numbers,
+                  product_form<DecoupledAdam>(), &kHalfForms<DecoupledAdam>});
+  rows.push_back({"adam_update", kF32, kF32, over_memory<Adam<Floats, false>>, adam_numbers,
                   [](const MicroQuery& q) { return !flag(q, "decoupled"); },
-                  {over_product<Adam<false>>, Adam<false>::kGradient}});
+                  product_form<CoupledAdam>(), &kHalfForms<CoupledAdam>});
   rows.push_back({"lamb_direction", kF32, kF32, lamb_direction, adam_numbers});
   auto rmsprop_numbers = [](const MicroQuery& q) { return maximize_and(q, {}); };
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<true>, rmsprop_numbers,
@@ -174,13 +161,9 @@ void add_update_rows(std::vector<MicroRow>& rows) {
   rows.push_back({"rmsprop_update", kF32, kF32, rmsprop<false>, rmsprop_numbers,
                   [](const MicroQuery& q) { return !flag(q, "tf_variant"); }});
   rows.push_back(
-      {"accumulate",
-       kF32,
-       kF32,
-       over_memory<Accumulate>,
-       [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; },
-       nullptr,
-       {over_product<Accumulate>, Accumulate::kGradient}});
+      {"accumulate", kF32, kF32, over_memory<Accumulate<Floats>>,
+       [](const MicroQuery& q) { return std::vector{std::get<double>(q.attr("scale"))}; }, nullptr,
+       product_form<Accumulate>(), &kHalfForms<Accumulate>});
   rows.push_back({"assign", kF32, kF32, assign<float>});
   rows.push_back({"assign", kI32, kI32, assign<int32_t>});
   rows.push_back({"assign", kI64, kI64, assign<int64_t>});

@@ -1,32 +1,36 @@
 // Update formulas, each written once for a float and for a vector. Over memory, the compiler
 // vectorises the float form; a product in registers uses the vector form. Formulas that keep
-// moments report whether they may flush denormals.
+// moments report whether they may flush denormals. `W` is how the updated tensor is stored; the
+// other tensors among the first kTensors sources are floats.
 #pragma once
 
 #include <cmath>
 
 #include "emulator/kernels/base/tile_ops.hpp"
-#include "emulator/kernels/simd/simd.hpp"
+#include "emulator/kernels/sets/half_elements.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
 inline float sign_of(const MicroArgs& a) { return a.immediates[0] != 0 ? -1.0f : 1.0f; }
 
+template <typename W>
 struct Sgd {
-  static constexpr int kGradient = 1;
-  const float* w;
-  float *w_out, rate, decay, sign;
+  using Held = typename W::Stored;
+  static constexpr int kGradient = 1, kTensors = 2, kResults = 1;
+  const Held* w;
+  Held* w_out;
+  float rate, decay, sign;
   explicit Sgd(const MicroArgs& a)
-      : w(a.in<float>(0)),
-        w_out(a.out<float>()),
+      : w(a.in<Held>(0)),
+        w_out(a.out<Held>()),
         rate(static_cast<float>(-a.number(2))),
         decay(static_cast<float>(a.number(3))),
         sign(sign_of(a)) {}
   static constexpr bool flushes_denormals() { return false; }
   template <typename V>
   void operator()(V g, int64_t i) const {
-    const V old = load<V>(w + i), slope = sign * g + decay * old;
-    store(w_out + i, old + rate * slope);
+    const V old = W::template load_all<V>(w + i), slope = sign * g + decay * old;
+    W::store_all(w_out + i, old + rate * slope);
   }
 };
 
@@ -63,18 +67,21 @@ struct Corrections {
   }
 };
 
-template <bool decoupled>
+template <typename W, bool decoupled>
 struct Adam {
-  static constexpr int kGradient = 3;
-  const float *w, *m, *v;
-  float *w_out, *m_out, *v_out;
+  using Held = typename W::Stored;
+  static constexpr int kGradient = 3, kTensors = 4, kResults = 3;
+  const Held* w;
+  const float *m, *v;
+  Held* w_out;
+  float *m_out, *v_out;
   float fresh1, keep2, fresh2, eps, unroot, rate, decay, sign;
 
   explicit Adam(const MicroArgs& a)
-      : w(a.in<float>(0)),
+      : w(a.in<Held>(0)),
         m(a.in<float>(1)),
         v(a.in<float>(2)),
-        w_out(a.out<float>(0)),
+        w_out(a.out<Held>(0)),
         m_out(a.out<float>(1)),
         v_out(a.out<float>(2)) {
     const double step = a.number(4), lr = a.number(5), beta1 = a.number(6), beta2 = a.number(7);
@@ -90,27 +97,30 @@ struct Adam {
   bool flushes_denormals() const { return eps >= 1e-12f; }
   template <typename V>
   void operator()(V g, int64_t i) const {
-    const V old = load<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
+    const V old = W::template load_all<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
     const V weight = decoupled ? old * decay : old;
     const V slope = decoupled ? sign * g : sign * g + decay * old;
     const V first = lerp(m_old, slope, fresh1);
     const V second = v_old * keep2 + fresh2 * slope * slope;
     store(m_out + i, first);
     store(v_out + i, second);
-    store(w_out + i, weight + rate * first / (root(second) * unroot + eps));
+    W::store_all(w_out + i, weight + rate * first / (root(second) * unroot + eps));
   }
 };
 
+template <typename W>
 struct Accumulate {
-  static constexpr int kGradient = 1;
-  const float* to;
-  float *out, scale;
+  using Held = typename W::Stored;
+  static constexpr int kGradient = 1, kTensors = 2, kResults = 1;
+  const Held* to;
+  Held* out;
+  float scale;
   explicit Accumulate(const MicroArgs& a)
-      : to(a.in<float>(0)), out(a.out<float>()), scale(a.imm(0)) {}
+      : to(a.in<Held>(0)), out(a.out<Held>()), scale(a.imm(0)) {}
   static constexpr bool flushes_denormals() { return false; }
   template <typename V>
   void operator()(V from, int64_t i) const {
-    store(out + i, load<V>(to + i) + scale * from);
+    W::store_all(out + i, W::template load_all<V>(to + i) + scale * from);
   }
 };
 

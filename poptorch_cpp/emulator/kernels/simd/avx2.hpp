@@ -23,11 +23,27 @@ template <>
 inline Floats8 load_half<Floats8>(const uint16_t* x) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
 }
+template <typename V>
+V load_bfloat(const uint16_t* x);
+template <>
+inline Floats8 load_bfloat<Floats8>(const uint16_t* x) {
+  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
 constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 inline void store_half(uint16_t* y, Floats8 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_cvtps_ph(v, kToNearest));
 }
 inline Floats8 round_to_half(Floats8 x) { return _mm256_cvtph_ps(_mm256_cvtps_ph(x, kToNearest)); }
+using Words8 = uint32_t __attribute__((vector_size(32)));
+inline void store_bfloat(uint16_t* y, Floats8 v) {
+  const __m256i words = reinterpret_cast<__m256i>(bfloat_bits<Words8>(v));
+  const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_castsi256_si128(halves));
+}
+inline Floats8 round_to_bfloat(Floats8 x) {
+  return reinterpret_cast<Floats8>(bfloat_bits<Words8>(x) << 16);
+}
 
 // Transposes kBlock columns of kBlock floats: out[q * out_row + j] = in[j * in_column + q].
 constexpr int kBlock = 8;

@@ -20,6 +20,19 @@ inline Widest load(const float* x, Mask lanes) {
 }
 inline void store(float* y, Mask lanes, Widest v) { std::memcpy(y, &v, lanes.bytes); }
 
+using Words4 = uint32_t __attribute__((vector_size(16)));
+template <typename V>
+V load_bfloat(const uint16_t* x) {
+  return reinterpret_cast<V>(Words4{x[0], x[1], x[2], x[3]} << 16);
+}
+inline void store_bfloat(uint16_t* y, Widest v) {
+  const Words4 words = bfloat_bits<Words4>(v);
+  for (int i = 0; i < 4; ++i) y[i] = static_cast<uint16_t>(words[i]);
+}
+inline Widest round_to_bfloat(Widest x) {
+  return reinterpret_cast<Widest>(bfloat_bits<Words4>(x) << 16);
+}
+
 // Transposes kBlock columns of kBlock floats: out[q * out_row + j] = in[j * in_column + q].
 constexpr int kBlock = 4;
 inline void transpose_block(const float* in, int64_t in_column, float* out, int64_t out_row) {

@@ -39,6 +39,15 @@ V spread(float x) {
   }
 }
 
+// Returns floats as bfloat16, in the lower halves of words: rounded to nearest, ties to even. A NaN
+// becomes quiet.
+template <typename Words, typename V>
+Words bfloat_bits(V x) {
+  const Words bits = reinterpret_cast<Words>(x), nan = reinterpret_cast<Words>(x != x);
+  const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (rounded & ~nan) | (((bits >> 16) | 0x40u) & nan);
+}
+
 inline float root(float x) { return std::sqrt(x); }
 
 inline float sum_of(Floats4 v) {

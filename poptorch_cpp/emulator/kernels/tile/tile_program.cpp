@@ -120,6 +120,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   } else if (const MicroRow* row = find_micro_row(query)) {
     step.fn = row->fn;
     step.product = row->product;
+    step.halves = row->halves;
     if (row->immediates) step.immediates = row->immediates(query);
     if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
   } else {

@@ -28,6 +28,9 @@ class Shortener {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].op == "accumulate") join_adam(i);
     }
+    for (TileStep& step : steps_) {
+      if (step.fn && step.halves) hold_halves(step);
+    }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     note_single_elements();
   }
@@ -194,6 +197,37 @@ class Shortener {
     for (int part : {first, second, ratio}) steps_[part].fn = nullptr;
     update = std::move(joined);
     for (int r : update.results) maker_[r] = static_cast<int>(accumulate);
+  }
+
+  // Returns true for an input of halves that nothing else reads.
+  bool is_half_input(int reg) const {
+    return reg >= 0 && maker_[reg] < 0 && uses_[reg] == 1 && !uniform_[reg] &&
+           ir::is_half(registers_[reg].dtype);
+  }
+
+  // Lets an update read and write halves in memory, without a step that rounds.
+  void hold_halves(TileStep& step) {
+    const int old = step.sources[0], fresh = step.results[0];
+    if (!is_half_input(old) || uses_[fresh] != 1) return;
+    const auto rounding = std::find_if(steps_.begin(), steps_.end(), [&](const TileStep& s) {
+      return s.fn && s.op == "narrow" && s.sources[0] == fresh;
+    });
+    if (rounding == steps_.end()) return;
+    const int rounded = rounding->results[0];
+    const DType dtype = registers_[rounded].dtype;
+    const bool stored = std::count(outputs_.begin(), outputs_.end(), rounded) == 1;
+    if (!stored || uses_[rounded] != 1 || registers_[old].dtype != dtype) return;
+    const int gradient = step.sources[step.halves->gradient];
+    const bool both = is_half_input(gradient) && registers_[gradient].dtype == dtype;
+    const HalfForm& form = step.halves->form[dtype == DType::kBF16][both];
+    registers_[old].as_stored = registers_[rounded].as_stored = true;
+    if (both) registers_[gradient].as_stored = true;
+    step.fn = form.fn;
+    step.product = form.product;
+    step.results[0] = rounded;
+    maker_[rounded] = static_cast<int>(&step - steps_.data());
+    step.text += support::str(" in ", dtype, both ? ", with its gradient" : "");
+    rounding->fn = nullptr;
   }
 
   // Returns true if an average's input and output are both float16 in memory and have no other use.

@@ -27,6 +27,7 @@ struct TileStep {
   std::vector<double> immediates;
   std::string text;
   std::optional<RandomRounding> rounding = std::nullopt;
+  const HalfForms* halves = nullptr;
 };
 
 struct Register {
@@ -37,7 +38,7 @@ struct Register {
   // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
   bool hyper_parameter = false;
   bool first_only = false;  // uniform, and only its first element is ever read
-  bool as_stored = false;   // f16 in its memory format: its only step converts it
+  bool as_stored = false;   // halves in their memory format: their only step converts them
 };
 
 // Copies two-byte elements: loads and stores of registers that are held as stored.

@@ -1,0 +1,232 @@
+// Products and updates of halves, which read them from memory: bit-identical to the float kernels
+// on widened operands, rounded once.
+#include <limits>
+
+#include "kernel_harness.hpp"
+#include "support/half.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+using ir::DType;
+using ir::Shape;
+
+const DType kHalfTypes[] = {DType::kF16, DType::kBF16};
+
+float widened(DType dtype, uint16_t bits) {
+  return dtype == DType::kF16 ? support::from_half(bits) : support::from_bfloat16(bits);
+}
+uint16_t narrowed(DType dtype, float value) {
+  return dtype == DType::kF16 ? support::to_half(value) : support::to_bfloat16(value);
+}
+uint16_t* halves(TestTensor& x) { return reinterpret_cast<uint16_t*>(x.data.data()); }
+
+TestTensor widened(TestTensor x) {
+  if (!ir::is_half(x.type.dtype)) return x;
+  TestTensor wide({DType::kF32, x.type.shape});
+  for (int64_t i = 0; i < x.type.elements(); ++i) {
+    wide.f32()[i] = widened(x.type.dtype, halves(x)[i]);
+  }
+  return wide;
+}
+
+// Expects `got` to be `wide` rounded to its type; any NaN equals any other.
+void expect_rounded(TestTensor got, const TestTensor& wide) {
+  ASSERT_EQ(got.type.elements(), wide.type.elements());
+  for (int64_t i = 0; i < got.type.elements(); ++i) {
+    const float value = wide.f32()[i];
+    if (!ir::is_half(got.type.dtype)) {
+      ASSERT_EQ(std::bit_cast<uint32_t>(got.f32()[i]), std::bit_cast<uint32_t>(value)) << i;
+    } else if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(got.at(i))) << i;
+    } else {
+      ASSERT_EQ(halves(got)[i], narrowed(got.type.dtype, value)) << i << ": " << value;
+    }
+  }
+}
+
+TestTensor random_halves(DType dtype, Shape shape, uint32_t seed, bool special) {
+  TestTensor x(dtype, std::move(shape), -1, 1, seed);
+  if (!special) return x;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float values[] = {0.0f, -0.0f, kInfinity, -kInfinity, std::nanf(""), 6e-8f, 1e-40f, 6e4f};
+  std::mt19937 random(seed);
+  for (int64_t i = 0; i < x.type.elements(); ++i) {
+    if (random() % 40 == 0) halves(x)[i] = narrowed(dtype, values[random() % 8]);
+  }
+  return x;
+}
+
+struct HalfProduct {
+  int64_t m, n, k;
+};
+const HalfProduct kProducts[] = {{1, 8, 8},     {5, 19, 7},    {8, 130, 300}, {1, 70, 65},
+                                 {33, 70, 260}, {200, 40, 96}, {130, 100, 9}, {7, 1, 64},
+                                 {97, 33, 530}, {1, 1, 1},     {24, 65, 129}, {60, 17, 40}};
+
+void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTensor> inputs) {
+  std::vector<TestTensor> wide;
+  for (const TestTensor& x : inputs) wide.push_back(widened(x));
+  std::vector<TestTensor*> given, floats;
+  for (TestTensor& x : inputs) given.push_back(&x);
+  for (TestTensor& x : wide) floats.push_back(&x);
+  KernelRun run(op, attrs, given), oracle(op, attrs, floats);
+  ASSERT_TRUE(run.bind() && oracle.bind());
+  expect_deterministic(run);
+  oracle.run(1);
+  expect_rounded(run.outputs[0], oracle.outputs[0]);
+}
+
+TEST(HalfProducts, AreTheFloatProductsRoundedOnce) {
+  uint32_t seed = 1;
+  for (DType dtype : kHalfTypes) {
+    for (HalfProduct s : kProducts) {
+      for (int form = 0; form < 8; ++form) {
+        SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << "x" << s.k << " form " << form);
+        const bool ta = form & 1, tb = form & 2, special = form & 4;
+        const Shape a = ta ? Shape{s.k, s.m} : Shape{s.m, s.k};
+        const Shape b = tb ? Shape{s.n, s.k} : Shape{s.k, s.n};
+        expect_product(
+            "matmul", {{"transpose_a", ta}, {"transpose_b", tb}},
+            {random_halves(dtype, a, ++seed, special), random_halves(dtype, b, ++seed, special)});
+      }
+    }
+  }
+}
+
+TEST(HalfProducts, AddTheirBias) {
+  for (DType dtype : kHalfTypes) {
+    for (HalfProduct s : kProducts) {
+      expect_product(
+          "linear", {},
+          {random_halves(dtype, {s.m, s.k}, 1, false), random_halves(dtype, {s.n, s.k}, 2, false),
+           random_halves(dtype, {s.n}, 3, false)});
+    }
+  }
+}
+
+TEST(HalfProducts, BroadcastBatches) {
+  for (DType dtype : kHalfTypes) {
+    for (int64_t rows : {3, 40}) {
+      expect_product("matmul", {},
+                     {random_halves(dtype, {3, 1, rows, 50}, 1, false),
+                      random_halves(dtype, {2, 50, 33}, 2, false)});
+    }
+  }
+}
+
+// An update of a weight of shape `space` by a gradient of halves; its tensors after the weight are
+// floats.
+struct HalfUpdate {
+  const char* op;
+  ir::Attrs attrs;
+  std::vector<double> numbers;
+  int gradient, moments;
+};
+const HalfUpdate kUpdates[] = {
+    {"sgd_update", {}, {0.05, 0.01}, 1, 0},
+    {"accumulate", {{"scale", 0.5}}, {}, 1, 0},
+    {"adam_update", {{"decoupled", true}}, {3.0, 1e-3, 0.9, 0.999, 1e-8, 0.01}, 3, 2},
+    {"adam_update", {{"decoupled", false}}, {3.0, 1e-3, 0.9, 0.999, 1e-8, 0.01}, 3, 2}};
+
+std::vector<TestTensor> state_of(const HalfUpdate& u, DType dtype, const Shape& space) {
+  std::vector<TestTensor> state{random_halves(dtype, space, 3, false)};
+  for (int i = 0; i < u.moments; ++i) state.emplace_back(DType::kF32, space, 0, 1, 4 + i);
+  return state;
+}
+
+std::vector<TestTensor> numbers_of(const HalfUpdate& u) {
+  std::vector<TestTensor> numbers;
+  for (double value : u.numbers) numbers.emplace_back(DType::kF64, Shape{}, value, value, 1);
+  return numbers;
+}
+
+std::shared_ptr<const TileProgram> program_of(const HalfUpdate& u, DType weight, DType gradient,
+                                              const Shape& space) {
+  TileProgramBuilder b(space);
+  const int g = b.input({gradient, space});
+  std::vector<int> operands{b.input({weight, space})};
+  std::vector<DType> results{weight};
+  for (int i = 0; i < u.moments; ++i) {
+    operands.push_back(b.input({DType::kF32, space}));
+    results.push_back(DType::kF32);
+  }
+  operands.push_back(g);
+  for (size_t i = 0; i < u.numbers.size(); ++i) operands.push_back(b.input({DType::kF64, {}}));
+  for (int reg : b.op(ops::registry().get(u.op), u.attrs, operands, results)) b.output(reg);
+  return b.finish();
+}
+
+TEST(HalfUpdates, RoundOnceWhatTheFloatUpdateGives) {
+  for (const HalfUpdate& u : kUpdates) {
+    for (DType dtype : kHalfTypes) {
+      for (DType gradient : {dtype, DType::kF32}) {
+        const Shape space{3, 337};
+        std::vector<TestTensor> state = state_of(u, dtype, space), wide;
+        for (const TestTensor& t : state) wide.push_back(widened(t));
+        TestTensor g(gradient, space, -1, 1, 9), wide_g = widened(g);
+        std::vector<TestTensor> numbers = numbers_of(u);
+        auto run = [&](std::vector<TestTensor>& tensors, TestTensor& slope) {
+          const auto program = program_of(u, tensors[0].type.dtype, slope.type.dtype, space);
+          const auto kernel = bind_tile_program(program);
+          std::vector<std::byte*> buffers{slope.data.data()};
+          for (TestTensor& t : tensors) buffers.push_back(t.data.data());
+          for (TestTensor& t : numbers) buffers.push_back(t.data.data());
+          for (TestTensor& t : tensors) buffers.push_back(t.data.data());
+          AlignedBytes scratch(kernel->scratch_bytes());
+          for (int i = 0; i < kernel->tasks(0); ++i) {
+            kernel->run({buffers.data(), scratch.data(), nullptr, {}}, 0, i);
+          }
+          return program->text();
+        };
+        const std::string text = run(state, g);
+        run(wide, wide_g);
+        EXPECT_NE(text.find(u.op), std::string::npos);
+        EXPECT_EQ(text.find("narrow"), std::string::npos) << text;
+        for (size_t i = 0; i < state.size(); ++i) expect_rounded(state[i], wide[i]);
+      }
+    }
+  }
+}
+
+// Any NaN equals any other: which operand's NaN a multiply-add returns is up to the compiler.
+void expect_equal(const TestTensor& got, const TestTensor& want) {
+  const int64_t size = ir::size_of(want.type.dtype);
+  for (int64_t i = 0; i < want.type.elements(); ++i) {
+    if (std::isnan(want.at(i)) && std::isnan(got.at(i))) continue;
+    ASSERT_EQ(std::memcmp(&got.data[i * size], &want.data[i * size], size), 0) << i;
+  }
+}
+
+TEST(HalfUpdates, TakeProductsFromRegisters) {
+  for (const HalfUpdate& u : kUpdates) {
+    for (DType dtype : kHalfTypes) {
+      for (HalfProduct s : {HalfProduct{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 24, 1}}) {
+        SCOPED_TRACE(testing::Message() << u.op << s.m << "x" << s.n << "x" << s.k);
+        const Shape space{s.m, s.n};
+        const auto chain = program_of(u, dtype, dtype, space);
+        EXPECT_TRUE(chain->takes_product()) << chain->text();
+        const bool special = u.moments == 0;  // Adam flushes denormals
+        TestTensor a = random_halves(dtype, {s.k, s.m}, 1, special);
+        TestTensor b = random_halves(dtype, {s.k, s.n}, 2, special);
+        std::vector<TestTensor> expected, numbers = numbers_of(u);
+        for (bool keep : {true, false}) {
+          for (int threads : {1, 0, 3}) {
+            std::vector<TestTensor> state = state_of(u, dtype, space);
+            KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
+            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            for (TestTensor& t : numbers) run.buffers.push_back(t.data.data());
+            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            ASSERT_TRUE(run.bind());
+            run.run(threads);
+            if (expected.empty()) expected = state;
+            for (size_t i = 0; i < state.size(); ++i) expect_equal(state[i], expected[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
