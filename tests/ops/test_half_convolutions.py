@@ -61,6 +61,16 @@ def test_float16_of_other_shapes(kind, settings):
     torch.testing.assert_close(ours, eager, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kernel", [1, 2, 3, 5])  # fewer than four products, and some beyond
+@pytest.mark.parametrize("kind", FORWARD)
+def test_depthwise_float16_is_as_in_eager_torch(kind, kernel, bias):
+    settings = {"channels": (40, 40), "groups": 40, "padding": kernel // 2, "bias": bias}
+    ours, eager, exact = made(kind, torch.float16, kernel=kernel, batch=2, length=7, **settings)
+    torch.testing.assert_close(ours, eager, rtol=0, atol=1e-4)
+    assert_rounded_once(ours, exact)
+
+
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("kind", FORWARD + TRANSPOSED)
 def test_bfloat16_is_rounded_once(kind, groups):

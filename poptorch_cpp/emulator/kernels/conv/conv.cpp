@@ -48,9 +48,7 @@ std::unique_ptr<BoundKernel> bind_f16_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
                                    request.outputs[0].shape);
-  // Eager's order is for products of matrices. Groups of few channels are slow in it.
-  const bool few = shape.groups > 1 && shape.group_out() < 8;
-  auto kernel = few ? nullptr : make_f16_conv(request, shape);
+  auto kernel = make_f16_conv(request, shape);
   return kernel ? std::move(kernel) : bind_conv(request);
 }
 

@@ -95,8 +95,11 @@ class Depthwise : public BoundKernel {
 
 class Forward final : public Depthwise {
  public:
-  Forward(const KernelRequest& request, const ConvShape& shape)
+  // Adds tap t to sum t % sums, and the taps beyond a multiple of `sums` to the first.
+  Forward(const KernelRequest& request, const ConvShape& shape, int sums)
       : Depthwise(shape),
+        partial_(sums),
+        whole_(shape.taps() / sums * sums),
         bias_(request.inputs.size() > 2 && request.inputs[2] ? 2 : -1),
         y_(static_cast<int>(request.inputs.size())),
         epilogue_(request) {
@@ -106,7 +109,7 @@ class Forward final : public Depthwise {
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
   int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
   std::vector<int> prepared_operands() const override { return {1}; }
-  int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
+  int64_t scratch_bytes() const override { return own_bytes() + epilogue_.scratch_bytes(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* weights = reinterpret_cast<float*>(args.workspace);
     if (phase == 0) return transpose_weights(input_of<float>(args, 1), weights);
@@ -115,15 +118,45 @@ class Forward final : public Depthwise {
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
     auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
+    auto* held = reinterpret_cast<float*>(args.scratch);
     for_pixels(pixels, s_.out, s_.in, s_.strides[2], along,
                [&](int64_t p, const Taps& taps, int64_t moved) {
-                 sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_,
-                       out + p * c_);
-                 if (epilogue_) epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch);
+                 float* y = out + p * c_;
+                 if (partial_ == 1) {
+                   sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y);
+                 } else {
+                   add_partial_sums(x + moved, weights, bias, taps, held, y);
+                 }
+                 if (!epilogue_) return;
+                 epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch + own_bytes());
                });
   }
 
  private:
+  static constexpr int kMostSums = 4;
+  int64_t own_bytes() const { return partial_ == 1 ? 0 : round_up(4 * c_, 64); }
+
+  void add_partial_sums(const float* x, const float* weights, const float* bias, const Taps& taps,
+                        float* held, float* y) const {
+    Taps parts[kMostSums];
+    for (int i = 0; i < taps.count; ++i) {
+      const int64_t tap = taps.with[i] / c_;
+      Taps& part = parts[tap < whole_ ? tap % partial_ : 0];
+      part.from[part.count] = taps.from[i];
+      part.with[part.count++] = taps.with[i];
+    }
+    sums_(x, weights, nullptr, parts[0].from, parts[0].with, parts[0].count, c_, y);
+    for (int sum = 1; sum < partial_; ++sum) {
+      const Taps& part = parts[sum];
+      if (part.count == 0) continue;
+      sums_(x, weights, nullptr, part.from, part.with, part.count, c_, held);
+      for (int64_t c = 0; c < c_; ++c) y[c] += held[c];
+    }
+    for (int64_t c = 0; bias && c < c_; ++c) y[c] = bias[c] + y[c];
+  }
+
+  int partial_;
+  int64_t whole_;
   int bias_, y_;
   Epilogue epilogue_;
   int64_t parts_;
@@ -211,9 +244,10 @@ class GradWeight final : public Depthwise {
 
 }  // namespace
 
-std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape) {
+std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape,
+                                            int sums) {
   if (shape.taps() > kMaxTaps) return nullptr;
-  return std::make_unique<Forward>(request, shape);
+  return std::make_unique<Forward>(request, shape, sums);
 }
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape) {
   if (shape.taps() > kMaxTaps) return nullptr;

@@ -5,12 +5,13 @@
 #include "emulator/kernels/conv/conv_f16.hpp"
 
 #include "emulator/kernels/base/gemm.hpp"
+#include "emulator/kernels/conv/conv_depthwise.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 constexpr int64_t kBlockPixels = 32;  // of a block
-constexpr int64_t kPartialSums = 4;   // of an output
+constexpr int kPartialSums = 4;       // of an output
 constexpr double kMostFlops = 3e7;    // beyond it, the kernels of float32 are faster
 
 class F16Conv final : public BoundKernel {
@@ -126,6 +127,7 @@ class F16Conv final : public BoundKernel {
 
 std::unique_ptr<BoundKernel> make_f16_conv(const KernelRequest& request, const ConvShape& shape) {
   if (shape.flops() > kMostFlops) return nullptr;
+  if (shape.depthwise()) return make_depthwise(request, shape, kPartialSums);
   return std::make_unique<F16Conv>(request, shape);
 }
 
