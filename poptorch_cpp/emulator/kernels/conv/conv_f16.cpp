@@ -66,6 +66,21 @@ class F16Conv final : public BoundKernel {
   }
   void add_product(int64_t k) { places_.push_back(k % s_.taps() * s_.group_in() + k / s_.taps()); }
 
+  // Copies the channels of a pixel in the order of places_.
+  void order_channels(const float* x, float* to) const {
+    static_assert(kPartialSums == 4);
+    const int64_t whole = depth() / kPartialSums, rest = depth() % kPartialSums;
+    float *first = to, *second = to + begin_[1], *third = to + begin_[2], *last = to + begin_[3];
+#pragma GCC ivdep
+    for (int64_t k = 0; k < whole; ++k) {
+      first[k] = x[4 * k];
+      second[k] = x[4 * k + 1];
+      third[k] = x[4 * k + 2];
+      last[k] = x[4 * k + 3];
+    }
+    for (int64_t k = 0; k < rest; ++k) first[whole + k] = x[4 * whole + k];
+  }
+
   void pack(const KernelArgs& args, int64_t group) const {
     float* packed = reinterpret_cast<float*>(args.workspace) + group * group_floats();
     const float* weights = input_of<float>(args, 1) + group * s_.group_out() * depth();
@@ -80,9 +95,16 @@ class F16Conv final : public BoundKernel {
     float* patch = reinterpret_cast<float*>(args.scratch);
     float* ordered = patch + depth();
     float* sums = ordered + depth() * kBlockPixels;
+    const float* x = input_of<float>(args, 0);
     for (int64_t i = 0; i < pixels.size(); ++i) {
-      reads_.read(input_of<float>(args, 0), pixels.begin + i, group, 0, depth(), patch);
-      for (int64_t k = 0; k < depth(); ++k) ordered[i * depth() + k] = patch[places_[k]];
+      const int64_t pixel = pixels.begin + i;
+      float* to = ordered + i * depth();
+      if (s_.pointwise()) {
+        order_channels(x + pixel * s_.in_channels + group * s_.group_in(), to);
+        continue;
+      }
+      reads_.read(x, pixel, group, 0, depth(), patch);
+      for (int64_t k = 0; k < depth(); ++k) to[k] = patch[places_[k]];
     }
     const int64_t cols = s_.group_out();
     const float* packed = reinterpret_cast<const float*>(args.workspace) + group * group_floats();
