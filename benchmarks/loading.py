@@ -4,12 +4,17 @@ The data set takes as long as the step does: it waits as for a disk, or computes
 is the time of a loop's step over the time of the step alone, the median of several rounds: 1 if all
 of the loading overlaps with steps, 2 if none does. The step has one thread, so that a busy data set
 finds a free core.
+
+`--first` measures instead how long the first batch takes with `--workers` worker processes, beside
+torch's own loader with as many. The first asynchronous loader of a program also starts the fork
+server, which imports torch once; it has a separate row.
 """
 
 import argparse
 import os
 import statistics
 import time
+import warnings
 
 import poptorch
 import torch
@@ -75,13 +80,58 @@ def measure(mode: poptorch.DataLoaderMode, busy: bool, steps: int, rounds: int) 
     return statistics.median(ratios)
 
 
+class Rows(torch.utils.data.Dataset):
+    """Small items without a delay."""
+
+    def __len__(self) -> int:
+        return 4096
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((64,), float(index))
+
+
+def first_batch(mode: poptorch.DataLoaderMode | None, workers: int) -> float:
+    """Returns the seconds from making a loader to its first batch; mode None: torch's loader."""
+    start = time.perf_counter()
+    if mode is None:
+        loader = torch.utils.data.DataLoader(Rows(), batch_size=16, num_workers=workers)
+    else:
+        loader = poptorch.DataLoader(
+            poptorch.Options(), Rows(), batch_size=16, num_workers=workers, mode=mode
+        )
+    next(iter(loader))
+    seconds = time.perf_counter() - start
+    if mode is not None:
+        loader.terminate()
+    return seconds
+
+
+def measure_first_batches(workers: int, rounds: int) -> None:
+    """Prints the seconds to the first batch of each loader, and their ratio to torch's."""
+    warnings.filterwarnings("ignore", message="This DataLoader will create")
+    modes = [None, *poptorch.DataLoaderMode]
+    with_server = first_batch(poptorch.DataLoaderMode.Async, workers)
+    rows = [[first_batch(mode, workers) for mode in modes] for _ in range(rounds)]
+    print(f"| loader, {workers} workers | s to the first batch | over torch's |\n|---|---|---|")
+    print(f"| Async, first of the program | {with_server:.2f} | {with_server / rows[0][0]:.2f} |")
+    for index, mode in enumerate(modes):
+        seconds = statistics.median(row[index] for row in rows)
+        ratio = statistics.median(row[index] / row[0] for row in rows)
+        print(f"| {'torch' if mode is None else mode.name} | {seconds:.2f} | {ratio:.2f} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--busy", action="store_true", help="the data set computes")
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1, help="of the step")
+    parser.add_argument("--first", action="store_true", help="measure the first batch")
+    parser.add_argument("--workers", type=int, default=8, help="of the loaders with --first")
     arguments = parser.parse_args()
+    if arguments.first:
+        measure_first_batches(arguments.workers, arguments.rounds)
+        return
     os.environ["POPTORCH_NUM_THREADS"] = str(arguments.threads)
     print("| loader | loop's step over the step |\n|---|---|")
     for mode in (poptorch.DataLoaderMode.Sync, poptorch.DataLoaderMode.Async):

@@ -52,3 +52,30 @@ class Offline(torch.utils.data.Dataset):
 def test_a_connection_of_the_data_set_is_the_users():
     with pytest.raises(ConnectionResetError, match="the server of the data has gone"):
         next(iter(poptorch.DataLoader(poptorch.Options(), Offline(), num_workers=1)))
+
+
+class Parents(torch.utils.data.Dataset):
+    """Each item is the process that started the worker which loads it."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return torch.tensor([os.getppid()])
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("strategy", ["ForkServer", "SharedMemory"])
+def test_the_worker_of_an_asynchronous_loader_forks_its_workers(strategy):
+    """They do not import torch again, unless the program's default start method requires it."""
+    loader = poptorch.DataLoader(
+        poptorch.Options(),
+        Parents(),
+        num_workers=1,
+        mode=poptorch.DataLoaderMode.Async,
+        async_options={"sharing_strategy": poptorch.SharingStrategy[strategy]},
+    )
+    parents = {int(batch) for batch in loader}
+    worker = loader._accessor._process.pid
+    loader.terminate()
+    assert parents == {worker}

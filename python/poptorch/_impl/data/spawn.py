@@ -1,6 +1,7 @@
 """The start of a process, during which Ctrl-C is delayed, and a file that shows its end."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import threading
@@ -25,15 +26,26 @@ def held(context: Any) -> Iterator[None]:
         yield
 
 
+def default_method() -> str:
+    """Returns how this process starts processes by default, without fixing that default."""
+    chosen = multiprocessing.get_start_method(allow_none=True)
+    return chosen or multiprocessing.get_all_start_methods()[0]
+
+
+def preload() -> None:
+    """Makes a fork server of this process import torch and poptorch before it forks."""
+    server = forkserver.set_forkserver_preload.__self__  # type: ignore[attr-defined]
+    preloaded = vars(server)["_preload_modules"]
+    if _LAST not in preloaded:
+        forkserver.set_forkserver_preload([*preloaded, _LAST])
+
+
 def _start_fork_server() -> None:
     """Starts the fork server, unless it runs, so that Ctrl-C cannot interrupt its imports.
 
     An interrupt in the middle of torch's import ends a process with C++'s own message.
     """
-    server = forkserver.set_forkserver_preload.__self__  # type: ignore[attr-defined]
-    preloaded = vars(server)["_preload_modules"]
-    if _LAST not in preloaded:
-        forkserver.set_forkserver_preload([*preloaded, _LAST])
+    preload()
     with _blocked():
         forkserver.ensure_running()
 

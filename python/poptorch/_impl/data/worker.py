@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import multiprocessing
 import os
 import pickle
 import signal
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.utils.data
-from poptorch._impl.data import renewal
+from poptorch._impl.data import renewal, spawn
 from poptorch._impl.data.batch_groups import ONE_STRUCTURE
 from poptorch._impl.data.epochs import OwnProcess
 from poptorch._impl.data.ring import Ring, Shape
@@ -120,6 +121,7 @@ class Task:
 
     shapes: the shapes of the ring's tensors if an earlier worker has described an item; else None.
     structure: the structure of that item.
+    start_method: how the program starts processes by default.
     """
 
     program: Process
@@ -129,6 +131,7 @@ class Task:
     keep_partial: bool
     shapes: list[Shape] | None = None
     structure: Node | None = None
+    start_method: str = dataclasses.field(default_factory=spawn.default_method)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # runs in the worker, before it starts
@@ -156,6 +159,10 @@ class _Worker:
         os.setpgid(0, 0)  # processes that the data set starts end with this one
         end_with(self._task.program)
         _guard_all_loaders()
+        # The method that started this process is its default. With "forkserver" or "spawn", every
+        # worker of a loader would import torch again.
+        multiprocessing.set_start_method(self._task.start_method, force=True)
+        spawn.preload()
         # The step needs the cores: threads that spin at barriers here would slow down both.
         torch.set_num_threads(1)
         logger.setLevel(self._task.log_level)
