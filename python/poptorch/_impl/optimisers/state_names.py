@@ -75,8 +75,10 @@ def parameters_of(spec: dict) -> dict[str, torch.Tensor]:
     scale = found["lossScaling_FLOAT"]
     for group in spec["groups"]:
         if spec["kind"] == "sgd":
-            for name in (f"{w}___specific___{p}" for w in SGD_RATES for p in group["parameters"]):
-                found[name] = cast(torch.Tensor, rate(name, spec, scale))
+            for what in SGD_RATES:
+                value = cast(torch.Tensor, _rate_of(group["values"], what[:-1], what[-1], scale))
+                names = (f"{what}___specific___{p}" for p in group["parameters"])
+                found |= {name: value.clone() for name in names}
             continue
         for name, value in group["values"].items():
             for shown in filter(None, (listed(name, group),)):
@@ -134,9 +136,15 @@ def rate(name: str, spec: dict, loss_scale: torch.Tensor) -> torch.Tensor | None
     held = [g for g in spec["groups"] if parameter is None or parameter in g["parameters"]]
     if not held:
         return None
-    values, variant = held[0]["values"], asked["variant"] or "0"
+    return _rate_of(held[0]["values"], asked["what"], asked["variant"] or "0", loss_scale)
+
+
+def _rate_of(
+    values: Mapping[str, float], what: str, variant: str, loss_scale: torch.Tensor
+) -> torch.Tensor | None:
+    """Returns a rate of a group with these values: see rate()."""
     undamped = values["lr"] * (1 - values.get("dampening", 0.0))
-    if asked["what"] == "weightDecayScaleFactor":
+    if what == "weightDecayScaleFactor":
         factor = 1 - undamped * values.get("weight_decay", 0.0)
         return torch.tensor(factor) if variant == "0" else None
     if variant == "0":
