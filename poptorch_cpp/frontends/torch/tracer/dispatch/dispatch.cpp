@@ -216,7 +216,9 @@ void take_type_of_out(const c10::OperatorHandle& op, const OpInfo& info, Results
 }
 
 bool handled_here(const OpInfo& info) {
-  if (special_handler(info) || info.rule || info.functional == "to") return true;
+  if (special_handler(info) || recurrent_cell(info) || info.rule || info.functional == "to") {
+    return true;
+  }
   if (info.is_composite) return false;
   return info.has_tensor_results || !info.writes.empty();
 }
@@ -235,8 +237,10 @@ bool dispatch(Tracer& tracer, const c10::OperatorHandle& op, const OpInfo& info,
   refuse_nested(handled);
   settle_device(handled);
   const Handler* special = special_handler(info);
+  const CellComposer* cell = recurrent_cell(info);
   const auto renamed = view_of_place(op, info);
   std::optional<Results> results = special                      ? (*special)(handled)
+                                   : cell                       ? (*cell)(handled)
                                    : renamed                    ? view_in_place(handled, *renamed)
                                    : info.functional == "to"    ? unconverted(handled)
                                    : info.is_view && !info.rule ? view(handled)

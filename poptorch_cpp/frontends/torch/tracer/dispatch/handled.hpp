@@ -34,6 +34,10 @@ using Handler = std::function<Results(const Handled&)>;
 // Returns the handler of an operator that needs special treatment (item, equal, detach_, cov, ...),
 // or nullptr if it does not.
 const Handler* special_handler(const OpInfo& info);
+// Returns what composes an LSTM or GRU cell, or nullptr for other operators. It returns nullopt if
+// the shapes do not fit.
+using CellComposer = std::function<std::optional<Results>(const Handled&)>;
+const CellComposer* recurrent_cell(const OpInfo& info);
 // Warns if the call of a factory names the CPU or does not name a device. The tracer uses the IPU
 // for every device that a call names.
 void settle_device(const Handled& handled);
