@@ -17,7 +17,6 @@ LIMIT = 60
 EXCEPTIONS = {
     (r"bindings/", r"bind_\w+"): "a list of the names of a Python class",
     (r"ops/", r"add_\w+"): "a list of rows",
-    (r"compile/pipeline\.cpp", "compile_to_program"): "the list of passes",
     (r"support/environment\.cpp", "make_table"): "the table of variables",
     (r"kernels/sets/gemm_tiles\.hpp", "run_tile_of"): "a micro-kernel: its sums are registers",
 }

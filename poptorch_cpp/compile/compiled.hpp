@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,10 +15,12 @@
 
 namespace poptorch::compile {
 
-// Each IR stage as it was (a clone: printing waits until it is requested), and the program. One
-// loaded from a file has no IR stage, only the program.
+// The traced module and the program. stages_of() makes the IR stages between them again. A program
+// from a file has no IR stage.
 struct Compiled {
-  std::unique_ptr<ir::Module> traced = {}, normal = {}, differentiated = {}, placed = {};
+  std::unique_ptr<ir::Module> traced = {};
+  // The passes that POPTORCH_DISABLE_PASSES named; nullopt if no passes ran.
+  std::optional<std::set<std::string>> disabled_passes = {};
   std::optional<ir::Execution> execution = {};
   // "The highest of a replica is IPU 2, of op 'linear' of block 'c' (model.py:4)."; empty for a
   // module on IPU 0 alone.

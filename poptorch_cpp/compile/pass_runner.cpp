@@ -131,6 +131,9 @@ PassRunner::PassRunner(Progress progress, int steps)
       dumped_(dumped_passes()),
       reparses_(support::environment_flag("POPTORCH_REPARSE")) {}
 
+PassRunner::PassRunner(std::set<std::string> disabled)
+    : start_(cpu_time()), disabled_(std::move(disabled)) {}
+
 PassRunner::Timed::Timed(PassRunner& runner, std::string_view name)
     : runner_(runner),
       name_(name),

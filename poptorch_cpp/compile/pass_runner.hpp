@@ -28,6 +28,8 @@ class PassRunner {
  public:
   // Reports progress as a part of `steps` steps.
   PassRunner(Progress progress, int steps);
+  // Repeats passes without reports.
+  explicit PassRunner(std::set<std::string> disabled);
 
   void run(std::string_view pass, ir::Module& module);
   // Does the same; with POPTORCH_REPARSE, replaces the module by the one read from its text.
@@ -39,6 +41,7 @@ class PassRunner {
     return work();
   }
 
+  const std::set<std::string>& disabled() const { return disabled_; }
   // Sets the number of ops, or instructions, from the end of the last step on.
   void note_size(int64_t ops);
   // Returns the records of the steps so far.
@@ -67,14 +70,14 @@ class PassRunner {
   };
 
   Progress progress_;
-  int steps_;
+  int steps_ = 0;
   int done_ = 0;
   double start_, verify_seconds_ = 0;
   int64_t ops_ = 0;
   std::vector<PassRecord> records_;
   std::set<std::string> disabled_;  // POPTORCH_DISABLE_PASSES, comma-separated
   std::set<std::string> dumped_;    // POPTORCH_DUMP: names of passes, or "all"
-  bool reparses_;                   // POPTORCH_REPARSE
+  bool reparses_ = false;           // POPTORCH_REPARSE
 };
 
 }  // namespace poptorch::compile

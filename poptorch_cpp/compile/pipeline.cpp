@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "account/memory_limit.hpp"
 #include "compile/host_overlap.hpp"
@@ -16,6 +17,7 @@
 #include "partition/place.hpp"
 #include "support/error.hpp"
 #include "support/log.hpp"
+#include "support/quiet.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::compile {
@@ -94,28 +96,8 @@ void share_parameters(ir::Module& module) {
   }
 }
 
-}  // namespace
-
-int compile_steps(const ir::Module& module) {
-  constexpr size_t kOfEvery = 23;
-  const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
-  return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
-}
-
-Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
-                            const Progress& progress) {
-  const lowering::Strategy& strategy = lowering::find_strategy(module->execution().strategy);
-  PassRunner passes(progress, compile_steps(*module));
-  Compiled forms;
-
-  passes.note_size(ops_of(*module));
-  passes.step("verify the traced form", [&] { passes.verify(*module); });
-  partition::refuse_dead_blocks(*module);
-  share_parameters(*module);
-  check_groups(*module);
-  forms.traced = module->clone();
+void normalise(PassRunner& passes, std::unique_ptr<ir::Module>& module) {
   take_host_overlaps(*module);
-
   // Calls come first: later passes then see through them. A call that names its gradient stays.
   passes.run("inline_calls", module);
   passes.run("anchor_values", module);
@@ -125,8 +107,9 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   passes.run("eliminate_dead_ops", module);
   // All reads and writes are known from here on.
   passes.run("check_indices", module);
-  forms.normal = module->clone();
+}
 
+void differentiate(PassRunner& passes, std::unique_ptr<ir::Module>& module) {
   passes.run("differentiate", module);
   // Gradients that the user gave are calls, so inlining runs again.
   passes.run("inline_calls", module);
@@ -142,15 +125,44 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   passes.run("eliminate_dead_ops", module);
   // This runs last: a check is a use of its op's operands and results.
   if (module->execution().floating_point_exceptions) passes.run("check_floats", module);
-  forms.differentiated = module->clone();
+}
 
+// Calls `check` when every op has an IPU.
+void place(PassRunner& passes, std::unique_ptr<ir::Module>& module,
+           const std::function<void()>& check) {
+  const lowering::Strategy& strategy = lowering::find_strategy(module->execution().strategy);
   passes.run("place_ops", module);
-  check_ipu_count(*module, options);
+  check();
   // A copy belongs to the stage of the op that it copies from, but runs in a separate phase.
   for (std::string_view pass : strategy.before_copies) passes.run(pass, module);
   passes.run("insert_copies", module);
   for (std::string_view pass : strategy.behind_copies) passes.run(pass, module);
   passes.run("verify_placed", module);
+}
+
+}  // namespace
+
+int compile_steps(const ir::Module& module) {
+  constexpr size_t kOfEvery = 23;
+  const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
+  return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
+}
+
+Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
+                            const Progress& progress) {
+  PassRunner passes(progress, compile_steps(*module));
+  Compiled forms;
+
+  passes.note_size(ops_of(*module));
+  passes.step("verify the traced form", [&] { passes.verify(*module); });
+  partition::refuse_dead_blocks(*module);
+  share_parameters(*module);
+  check_groups(*module);
+  forms.traced = module->clone();
+  forms.disabled_passes = passes.disabled();
+  normalise(passes, module);
+  differentiate(passes, module);
+  place(passes, module, [&] { check_ipu_count(*module, options); });
 
   forms.program = passes.step("lower", [&] { return lowering::lower_unplanned(*module); });
   passes.note_size(program::instruction_count(forms.program));
@@ -162,9 +174,22 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   account::check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = forms.traced->execution();
   forms.highest_ipu = highest_ipu(*module);
-  forms.placed = std::move(module);
   forms.record.passes = passes.records();
   return forms;
+}
+
+Stages stages_of(const Compiled& compiled) {
+  const support::Quiet quiet;
+  PassRunner passes(*compiled.disabled_passes);
+  Stages stages;
+  std::unique_ptr<ir::Module> module = compiled.traced->clone();
+  normalise(passes, module);
+  stages.normal = module->clone();
+  differentiate(passes, module);
+  stages.differentiated = module->clone();
+  place(passes, module, [] {});
+  stages.placed = std::move(module);
+  return stages;
 }
 
 }  // namespace poptorch::compile

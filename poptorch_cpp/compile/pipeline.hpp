@@ -17,4 +17,13 @@ int compile_steps(const ir::Module& module);
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
                             const Progress& progress);
 
+// The IR stages between the traced module and the program.
+struct Stages {
+  std::unique_ptr<ir::Module> normal, differentiated, placed;
+};
+
+// Runs the passes on a traced module again, without logging. Requires `disabled_passes`, and
+// returns the stages as they were: keeping them would take most of the memory of a compiled model.
+Stages stages_of(const Compiled& compiled);
+
 }  // namespace poptorch::compile

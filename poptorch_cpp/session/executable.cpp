@@ -3,10 +3,12 @@
 #include "session/executable.hpp"
 
 #include <algorithm>
+#include <mutex>
 
 #include "account/report.hpp"
 #include "account/timeline.hpp"
 #include "compile/compiled.hpp"
+#include "compile/pipeline.hpp"
 #include "emulator/engine.hpp"
 #include "emulator/run/run_state.hpp"
 #include "emulator/run/state_store.hpp"
@@ -46,16 +48,21 @@ struct Executable::Impl {
   }
 
   const program::Program& program() const { return engine.program(); }
+  bool has_stages() const { return forms.disabled_passes.has_value(); }
 
   // Returns a form of the IR; null if it is not available, UserError for another name.
   const ir::Module* form_named(const std::string& form) const {
-    const std::pair<const char*, const ir::Module*> modules[] = {
-        {"traced", forms.traced.get()},
-        {"normal", forms.normal.get()},
-        {"differentiated", forms.differentiated.get()},
-        {"placed", forms.placed.get()}};
-    for (const auto& [name, module] : modules) {
-      if (form == name) return module;
+    using Stage = std::unique_ptr<ir::Module> compile::Stages::*;
+    static constexpr std::pair<std::string_view, Stage> kStages[] = {
+        {"normal", &compile::Stages::normal},
+        {"differentiated", &compile::Stages::differentiated},
+        {"placed", &compile::Stages::placed}};
+    if (form == "traced") return forms.traced.get();
+    for (const auto& [name, stage] : kStages) {
+      if (form != name) continue;
+      if (!has_stages()) return nullptr;
+      std::call_once(made_stages, [&] { stages = compile::stages_of(forms); });
+      return (stages.*stage).get();
     }
     throw support::UserError(support::str(
         "[graph] there is no IR stage '", form,
@@ -97,6 +104,8 @@ struct Executable::Impl {
 
   const int64_t began = RunClock::now();
   compile::Compiled forms;  // without the program, which the engine holds; empty after load()
+  mutable compile::Stages stages;  // made again when a caller asks for one
+  mutable std::once_flag made_stages;
   ExclusiveAccess access;
   bool is_closed = false;
   emulator::Engine engine;
@@ -262,7 +271,7 @@ std::vector<std::pair<uint64_t, std::string>> Executable::op_lines(const std::st
 
 const program::Program& Executable::program() const { return impl_->program(); }
 const CompileRecord& Executable::compile_record() const { return impl_->forms.record; }
-bool Executable::has_forms() const { return impl_->forms.placed != nullptr; }
+bool Executable::has_forms() const { return impl_->has_stages(); }
 bool Executable::has_execution() const { return impl_->forms.execution.has_value(); }
 const ir::Execution& Executable::execution() const {
   if (!impl_->forms.execution) refuse_without_forms();

@@ -12,6 +12,7 @@
 
 #include "support/environment.hpp"
 #include "support/error.hpp"
+#include "support/quiet.hpp"
 
 namespace poptorch::support {
 namespace {
@@ -90,6 +91,7 @@ spdlog::logger& logger() {
 std::atomic<bool> line_open{false};
 
 void write(LogLevel level, std::string_view text) {
+  if (is_quiet) return;
   spdlog::logger& to = logger();
   if (destination() == "stderr" && end_open_line()) std::fputc('\n', stderr);
   to.log(to_spdlog(level), text);

@@ -81,8 +81,8 @@ Size size_of(const ir::Graph& graph) {
   return size;
 }
 
-bool is_small(const compile::Compiled& compiled) {
-  const Size size = size_of(compiled.placed->main());
+bool is_small(const compile::Compiled& compiled, const ir::Module& placed) {
+  const Size size = size_of(placed.main());
   const double batches = static_cast<double>(compiled.program.micro_batches_per_run);
   const auto replicas = static_cast<double>(compiled.program.replicas);
   if (size.work * batches * replicas > kMostWork) return false;
@@ -130,7 +130,8 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   choose_execution(*copy, text);
   compile::Compiled compiled = compile::compile_to_program(
       std::move(copy), {.memory_limit = account::MemoryLimit::kOff, .round_ipu_count = true}, {});
-  for (const auto* form : {&compiled.normal, &compiled.differentiated, &compiled.placed}) {
+  const compile::Stages stages = compile::stages_of(compiled);
+  for (const auto* form : {&stages.normal, &stages.differentiated, &stages.placed}) {
     const std::string printed = ir::print(**form, ir::kEverything);
     if (printed.size() > kMostText) continue;  // long constants
     const auto again = ir::parse(printed, ops::registry(), "form");
@@ -142,7 +143,7 @@ void compile(const ir::Module& module, std::string_view text, Reached& reached) 
   program::verify(again);
   account::make_report(compiled.program);
   reached = Reached::kCompiled;
-  if (!is_small(compiled)) return;
+  if (!is_small(compiled, *stages.placed)) return;
   run(std::move(compiled));
   reached = Reached::kRun;
 }

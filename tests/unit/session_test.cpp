@@ -11,7 +11,9 @@
 #include "account/simulate.hpp"
 #include "compile/pipeline.hpp"
 #include "ir/text.hpp"
+#include "lowering/lower.hpp"
 #include "ops/all_ops.hpp"
+#include "program/text.hpp"
 #include "session/exclusive_access.hpp"
 #include "support/error.hpp"
 #include "support/watch.hpp"
@@ -105,6 +107,17 @@ TEST(Session, TellsEveryFormAndTheSameTwice) {
   EXPECT_EQ(a->text("traced"), ir::print(*ir::parse(kScale, ops::registry())));
   EXPECT_NE(a->text("placed").find("@[ipu=0]"), std::string::npos);
   EXPECT_THROW(a->text("lowered"), support::UserError);
+}
+
+TEST(Session, MakesIrStagesAgainAsTheyWere) {
+  const compile::Compiled made = compile::compile_to_program(parsed(kScale, {}), {}, {});
+  const compile::Stages stages = compile::stages_of(made);
+  EXPECT_EQ(program::print(lowering::lower(*stages.placed)), program::print(made.program));
+  setenv("POPTORCH_DISABLE_PASSES", "fold_constants,canonicalise", 1);
+  auto a = compiled(kScale, {}), b = compiled(kScale, {});
+  const std::string before = a->text("normal");
+  unsetenv("POPTORCH_DISABLE_PASSES");
+  EXPECT_EQ(b->text("normal"), before);
 }
 
 TEST(Session, ReportsMemoryAndTime) {
