@@ -2,8 +2,8 @@
 // device fault the executable refuses to use the device until attach().
 #include "session/executable.hpp"
 
-#include <algorithm>
 #include <mutex>
+#include <unordered_map>
 
 #include "account/report.hpp"
 #include "account/timeline.hpp"
@@ -44,7 +44,10 @@ struct Executable::Impl {
       auto& types = stream.host.to_device ? input_types : output_types;
       types.push_back(engine.host_type(stream));
     }
-    for (const program::State& state : program().states) states.push_back(state.slot);
+    for (const program::State& state : program().states) {
+      state_places.emplace(state.slot.name.text(), states.size());
+      states.push_back(state.slot);
+    }
   }
 
   const program::Program& program() const { return engine.program(); }
@@ -96,10 +99,13 @@ struct Executable::Impl {
       work();
     });
   }
+  const ir::StateSlot* find_state(const std::string& name) const {
+    const auto found = state_places.find(name);
+    return found == state_places.end() ? nullptr : &states[found->second];
+  }
   bool is_hyper_parameter(const std::string& name) const {
-    return std::any_of(states.begin(), states.end(), [&](const ir::StateSlot& slot) {
-      return slot.kind == "hyper_parameter" && slot.name.text() == name;
-    });
+    const ir::StateSlot* slot = find_state(name);
+    return slot && slot->kind == "hyper_parameter";
   }
 
   const int64_t began = RunClock::now();
@@ -112,6 +118,7 @@ struct Executable::Impl {
   StateComparison comparison{engine};  // with other instances
   std::vector<ir::Type> input_types, output_types;
   std::vector<ir::StateSlot> states;
+  std::unordered_map<std::string, size_t> state_places;  // by name; look-up only
   RunClock clock;
 };
 
@@ -172,6 +179,9 @@ bool Executable::has_failed() const {
 }
 
 const std::vector<ir::StateSlot>& Executable::states() const { return impl_->states; }
+const ir::StateSlot* Executable::find_state(const std::string& name) const {
+  return impl_->find_state(name);
+}
 
 ir::Type Executable::state_type(const ir::StateSlot& slot) const {
   ir::Type type = slot.type;

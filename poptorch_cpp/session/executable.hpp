@@ -64,6 +64,7 @@ class Executable {
   // Returns the state slots, which other calls access by name. On the host a grouped slot has the
   // shape [groups, ...].
   const std::vector<ir::StateSlot>& states() const;
+  const ir::StateSlot* find_state(const std::string& name) const;  // null for an unknown name
   ir::Type state_type(const ir::StateSlot& slot) const;
   void read_state(const std::string& name, std::byte* data) const;
   // Reads several slots between two runs.

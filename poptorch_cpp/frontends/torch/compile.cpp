@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_set>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/aten_provider.hpp"
@@ -98,12 +99,12 @@ bool overlaps_itself(const at::Tensor& tensor) {
 
 // Removes parameters that do not require gradients from the optimiser's groups.
 void drop_frozen(ir::OptimiserSpec& optimiser, const std::vector<NamedTensor>& state) {
+  std::unordered_set<std::string> trained;
+  for (const NamedTensor& entry : state) {
+    if (entry.tensor.requires_grad()) trained.insert(entry.name);
+  }
   for (auto& group : optimiser.groups) {
-    std::erase_if(group.parameters, [&](const std::string& name) {
-      const auto entry =
-          std::find_if(state.begin(), state.end(), [&](const auto& s) { return s.name == name; });
-      return entry == state.end() || !entry->tensor.requires_grad();
-    });
+    std::erase_if(group.parameters, [&](const auto& name) { return !trained.contains(name); });
   }
 }
 
@@ -214,9 +215,9 @@ void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
   const support::Region copying("poptorch::copyWeightsToDevice");
   std::vector<at::Tensor> held;
   std::vector<std::pair<std::string, const std::byte*>> writes;
+  const std::unordered_set<std::string> chosen(names.begin(), names.end());
   for (const ModelTensor& state : state_) {
-    const bool wanted =
-        names.empty() || std::find(names.begin(), names.end(), state.name) != names.end();
+    const bool wanted = chosen.empty() || chosen.contains(state.name);
     const at::Tensor tensor(state.tensor.lock());
     if (!wanted || !tensor.defined()) continue;
     held.push_back(as_device(tensor, executable_->state_type(slot(state.name)), state.name));
@@ -226,9 +227,7 @@ void TorchExecutable::weights_to_device(const std::vector<std::string>& names) {
 }
 
 const ir::StateSlot& TorchExecutable::slot(const std::string& name) const {
-  for (const ir::StateSlot& slot : executable_->states()) {
-    if (slot.name.text() == name) return slot;
-  }
+  if (const ir::StateSlot* slot = executable_->find_state(name)) return *slot;
   throw UserError(str("[state] the compiled model has no state '", name, "'."));
 }
 
