@@ -135,14 +135,14 @@ void add_function_rows(std::vector<MicroRow>& rows) {
   add(rows, "digamma", [](float x) { return digamma(x); });
   add(
       rows, "lgamma", [](float x) { return wide::lgamma(x); },
-      [](float x) { return (x > 0.0f) & (x < 1e30f); },
+      [](float x) { return vec::both(x > 0.0f, x < 1e30f); },
       [](float x) {
         int sign;
         return static_cast<float>(lgamma_r(static_cast<double>(x), &sign));
       });
   add_of_two(
       rows, "pow", [](float x, float z) { return wide::pow(x, z); },
-      [](float x, float z) { return (vec::abs(x) < INFINITY) & (vec::abs(z) < INFINITY); },
+      [](float x, float z) { return vec::both(vec::abs(x) < INFINITY, vec::abs(z) < INFINITY); },
       [](float x, float z) { return std::pow(x, z); });
   add_angles(rows);
   add_remainders(rows);

@@ -38,7 +38,7 @@ inline float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1p(exp(x > 0.
 // Half of exp(a) for a >= 0: finite wherever sinh(a) and cosh(a) are.
 inline float half_exp(float a) {
   const auto [n, grown] = exp_parts(a > 89.5f ? 89.5f : a);
-  const float half = power_of_two(static_cast<int32_t>(n) - 2);
+  const float half = power_of_two(static_cast<int32_t>(n - 2.0f));
   return fma(half, grown, half) * 2.0f;
 }
 
@@ -46,7 +46,7 @@ inline float expm1(float x) {
   float bounded = x > 89.0f ? 89.0f : x;
   bounded = bounded < -20.0f ? -20.0f : bounded;
   const auto [n, grown] = exp_parts(bounded);
-  const float half = power_of_two(static_cast<int32_t>(n) - 1);
+  const float half = power_of_two(static_cast<int32_t>(n - 1.0f));
   const float y = 2.0f * fma(half, grown, half - 0.5f);
   return x == 0.0f ? x : y;
 }
@@ -121,14 +121,14 @@ inline float atan2(float y, float x) {
   const float scale = a + b > 1e37f ? 0.25f : 1.0f;  // of sums that would be infinite
   const float least = (steep ? b : a) * scale, most = (steep ? a : b) * scale;
   const bool endless = least == std::numeric_limits<float>::infinity();
-  const bool upper = (least > kTanOfEighth * most) | endless;
+  const bool upper = either(least > kTanOfEighth * most, endless);
   const float over = upper ? least - most : least, under = upper ? least + most : most;
   float t = over / under;
-  t = (most == 0.0f) | endless ? 0.0f : t;
+  t = either(most == 0.0f, endless) ? 0.0f : t;
   float v = atan_small(t) + (upper ? 0.5f * kHalfPi : 0.0f);
   v = steep ? kHalfPi - v : v;
   v = (bits(x) & 0x80000000u) != 0 ? kPi - v : v;
-  return (x != x) | (y != y) ? x + y : copysign(v, y);
+  return either(x != x, y != y) ? x + y : copysign(v, y);
 }
 
 // asin(x) and acos(x) for |x| <= 1/2, from the arc sine of z, where z² = s.

@@ -28,6 +28,10 @@ inline float copysign(float x, float s) {
   return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
 }
 
+// Without the branches of && and ||, which may keep a loop scalar.
+inline bool both(int a, int b) { return (a & b) != 0; }
+inline bool either(int a, int b) { return (a | b) != 0; }
+
 // Returns 2^n for n in [-126, 127].
 inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
 

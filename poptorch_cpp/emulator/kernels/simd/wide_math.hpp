@@ -106,7 +106,7 @@ inline float fmod(float x, float z) {
   return vec::copysign(static_cast<float>(rest), x);
 }
 inline bool fmod_is_exact(float x, float z) {
-  return (vec::abs(x) < vec::abs(z) * 0x1p29f) & (vec::abs(z) < 0x1p90f);
+  return vec::both(vec::abs(x) < vec::abs(z) * 0x1p29f, vec::abs(z) < 0x1p90f);
 }
 
 // log(gamma(x)) for x between 0 and 1e30: Stirling's series, of x + 8 for a small x.
@@ -123,7 +123,7 @@ inline float lgamma(float given) {
   series = series * s - 1.0 / 360;
   series = series * s + 1.0 / 12;
   const double y = (z - 0.5) * log(z) - z + 0.91893853320467274178 + series * w;
-  const bool zero = (given == 1.0f) | (given == 2.0f);
+  const bool zero = vec::either(given == 1.0f, given == 2.0f);
   return zero ? 0.0f : static_cast<float>(y - log(small ? product : 1.0));
 }
 
