@@ -50,26 +50,24 @@ std::vector<Type> same_as_first(const InferContext& c) {
   return {c.operand(0)};
 }
 
+void add_running(Registry& r, const char* name, const char* doc, decltype(OpDef::grad) grad,
+                 const char* popart) {
+  r.add({.name = name,
+         .doc = doc,
+         .inputs = {"x: number"},
+         .outputs = {"y"},
+         .attrs = {{"axis", AttrType::kInt}},
+         .infer = same_as_first,
+         .grad = std::move(grad),
+         .cost = per_element(1),
+         .popart_type = popart});
+}
+
 }  // namespace
 
 void add_scan_ops(Registry& r) {
-  r.add({.name = "cumsum",
-         .doc = "Running sum along the axis.",
-         .inputs = {"x: number"},
-         .outputs = {"y"},
-         .attrs = {{"axis", AttrType::kInt}},
-         .infer = same_as_first,
-         .grad = grad1(reversed_sum),
-         .cost = per_element(1),
-         .popart_type = "CumSum"});
-  r.add({.name = "cumprod",
-         .doc = "Running product along the axis.",
-         .inputs = {"x: number"},
-         .outputs = {"y"},
-         .attrs = {{"axis", AttrType::kInt}},
-         .infer = same_as_first,
-         .grad = grad1_in_f32(product_gradient),
-         .cost = per_element(1)});
+  add_running(r, "cumsum", "Running sum along the axis.", grad1(reversed_sum), "CumSum");
+  add_running(r, "cumprod", "Running product along the axis.", grad1_in_f32(product_gradient), "");
   r.add({.name = "linear_recurrence",
          .doc = "y_i = a_i y_{i-1} + b_i along the axis, or a_i y_{i+1} + b_i if `reverse`.",
          .inputs = {"a: float", "b: a"},

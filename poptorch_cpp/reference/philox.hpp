@@ -34,9 +34,9 @@ class Philox {
   }
 
   // Writes the numbers of `count` blocks from `first` on. They advance together, so that the
-  // compiler uses vectors.
+  // compiler uses vectors: those of the instruction set that the caller is compiled for.
   template <int count>
-  void blocks(uint64_t first, uint32_t* numbers) const {
+  [[gnu::always_inline]] void blocks(uint64_t first, uint32_t* numbers) const {
     uint32_t c[4][count];
     for (int i = 0; i < count; ++i) {
       const uint64_t index = first + static_cast<uint64_t>(i);

@@ -33,7 +33,8 @@ struct TransposeVector {
 
   // Transposes kCount x kCount elements. Interleaving rows i and i + kCount / 2 log2(kCount) times
   // brings every element to its place.
-  static void square(const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+  [[gnu::always_inline]] static void square(const T* from, int64_t from_stride, T* to,
+                                            int64_t to_stride) {
     Vector rows[kCount], next[kCount];
     for (int i = 0; i < kCount; ++i) std::memcpy(&rows[i], from + i * from_stride, 16);
     for (int size = 1; size < kCount; size *= 2) {

@@ -36,9 +36,9 @@ class Depthwise : public BoundKernel {
   // Finds the taps of a pixel of an image whose first pixel is number `first` of a tensor with
   // images of `sizes`. along(d, place, k) is the coordinate that tap k reads; negative: none.
   template <typename Along>
-  Taps taps_of(const Place& at, int64_t first, const std::array<int64_t, 3>& sizes,
-               Along along) const {
-    Taps taps;
+  void find_taps(const Place& at, int64_t first, const Place& sizes, Along along,
+                 Taps& taps) const {
+    taps.count = 0;
     int64_t tap = 0;
     for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
       const int64_t z = along(0, at[0], kd);
@@ -52,7 +52,6 @@ class Depthwise : public BoundKernel {
         }
       }
     }
-    return taps;
   }
   void transpose_weights(const float* w, float* out) const {
     transpose_matrix(w, s_.taps(), out, c_, c_, s_.taps());
@@ -81,7 +80,7 @@ class Depthwise : public BoundKernel {
       if (moved >= 0 && interior && w > 0) {
         moved += step * c_;
       } else {
-        taps = taps_of(place_of(p, sizes), p / image * other_image, other, along);
+        find_taps(place_of(p, sizes), p / image * other_image, other, along, taps);
         moved = interior ? 0 : -1;
       }
       use(p, taps, std::max<int64_t>(moved, 0));

@@ -9,7 +9,6 @@ namespace {
 using dnnl::memory;
 using onednn::Primitive;
 
-constexpr double kLeastFlops = 4e6;  // with fewer operations, a task is all overhead
 constexpr int64_t kLeastPixels = 16;
 
 // On channels-last layouts, oneDNN sums an output pixel's whole patch at once. On blocked channels
@@ -108,13 +107,7 @@ class OneDnnConv final : public BoundKernel {
  private:
   int64_t images() const { return shape_.batch / parts_; }
   // Returns the scratch of the primitives, which run one at a time.
-  int64_t own_bytes() const {
-    int64_t most = 0;
-    for (const auto* primitive : {&conv_, &pack_, &take_, &give_}) {
-      if (*primitive) most = std::max(most, (*primitive)->scratch_bytes());
-    }
-    return round_up(most, 64);
-  }
+  int64_t own_bytes() const { return onednn::shared_scratch({&conv_, &pack_, &take_, &give_}); }
 
   ConvShape shape_;
   Epilogue epilogue_;
@@ -127,7 +120,7 @@ class OneDnnConv final : public BoundKernel {
 };
 
 std::unique_ptr<BoundKernel> make(const KernelRequest& request, const ConvShape& s, bool backward) {
-  if (s.batch == 1 || s.flops() < kLeastFlops) return nullptr;
+  if (s.batch == 1 || s.flops() < onednn::kLeastFlops) return nullptr;
   if (s.out_pixels() / s.batch < kLeastPixels) return nullptr;
   auto kernel = std::make_unique<OneDnnConv>(request, s, backward);
   if (!kernel->make()) return nullptr;

@@ -1,5 +1,5 @@
-// The gradient of the weights of a grouped convolution. Each task sums over some images, in
-// oneDNN's layout; a second phase adds the tasks' sums in order.
+// Computes the gradient of the weights of a grouped convolution. Each task sums over some images,
+// in oneDNN's layout; a second phase adds the tasks' sums in order.
 #include "emulator/kernels/conv/conv_onednn.hpp"
 #include "emulator/kernels/conv/onednn_geometry.hpp"
 
@@ -70,13 +70,7 @@ class OneDnnGradWeight final : public BoundKernel {
 
  private:
   int64_t images() const { return shape_.batch / parts_; }
-  int64_t own_bytes() const {
-    int64_t most = 0;
-    for (const auto* primitive : {&sum_, &give_, &take_x_, &take_dy_}) {
-      if (*primitive) most = std::max(most, (*primitive)->scratch_bytes());
-    }
-    return round_up(most, 64);
-  }
+  int64_t own_bytes() const { return onednn::shared_scratch({&sum_, &give_, &take_x_, &take_dy_}); }
   void finish(const KernelArgs& args) const {
     auto* total = reinterpret_cast<float*>(args.workspace);
     const int64_t count = dw_bytes_ / 4;
@@ -98,8 +92,7 @@ class OneDnnGradWeight final : public BoundKernel {
 
 std::unique_ptr<BoundKernel> make_onednn_grad_weight(const KernelRequest& request,
                                                      const ConvShape& shape) {
-  constexpr double kLeastFlops = 4e6;
-  if (shape.groups == 1 || shape.batch == 1 || shape.flops() < kLeastFlops) return nullptr;
+  if (shape.groups == 1 || shape.batch == 1 || shape.flops() < onednn::kLeastFlops) return nullptr;
   auto kernel = std::make_unique<OneDnnGradWeight>(request, shape);
   if (!kernel->make()) return nullptr;
   return kernel;

@@ -1,5 +1,8 @@
 #include "emulator/kernels/conv/onednn.hpp"
 
+#include <algorithm>
+
+#include "emulator/kernels/base/support.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -108,6 +111,14 @@ void Primitive::run(int slot, std::initializer_list<void*> pointers, void* scrat
     throw support::InternalError(
         support::str("[oneDNN] a primitive failed with status ", static_cast<int>(status), "."));
   }
+}
+
+int64_t shared_scratch(std::initializer_list<const std::unique_ptr<Primitive>*> primitives) {
+  int64_t most = 0;
+  for (const auto* primitive : primitives) {
+    if (*primitive) most = std::max(most, (*primitive)->scratch_bytes());
+  }
+  return round_up(most, 64);
 }
 
 std::unique_ptr<Primitive> make_reorder(const dnnl::memory::desc& from,

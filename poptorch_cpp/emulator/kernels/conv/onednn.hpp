@@ -55,6 +55,9 @@ class Primitive {
   std::vector<std::unique_ptr<Slot>> slots_;
 };
 
+// Returns the scratch of primitives that run one at a time; those that are not there need none.
+int64_t shared_scratch(std::initializer_list<const std::unique_ptr<Primitive>*> primitives);
+
 std::unique_ptr<Primitive> make_reorder(const dnnl::memory::desc& from,
                                         const dnnl::memory::desc& to, int slots);
 

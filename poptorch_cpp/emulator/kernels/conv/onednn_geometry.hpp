@@ -1,4 +1,4 @@
-// A convolution in oneDNN's terms.
+// Describes a convolution in oneDNN's terms.
 #pragma once
 
 #include "emulator/kernels/base/layouts.hpp"
@@ -10,6 +10,7 @@ namespace poptorch::emulator::onednn {
 
 using dnnl::memory;
 
+constexpr double kLeastFlops = 4e6;  // with fewer operations, a task is all overhead
 constexpr int64_t kTaskBytes =
     256 * 1024;  // of a task's output, which stays in L2 for the epilogue
 

@@ -55,7 +55,7 @@ void collapse(Box& box) {
   box = out;
 }
 
-// Doubles what is written, because copies have wider vectors than this file.
+// Copies the part that is written so far, because memcpy has wider vectors than this file.
 template <typename T>
 void fill_row(T* y, int64_t n, T value) {
   constexpr int64_t kFirst = 64 / sizeof(T);

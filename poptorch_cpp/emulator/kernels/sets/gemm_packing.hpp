@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "emulator/kernels/base/transpose_block.hpp"
 #include "emulator/kernels/sets/gemm_tiles.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
@@ -25,12 +26,13 @@ inline int64_t pack_blocks(const float* in, int64_t col, int64_t k, float* out) 
 // apart, and more of them would not stay in L1.
 inline int64_t pack_blocks(const uint16_t* in, int64_t col, int64_t k, uint16_t* out) {
   constexpr int64_t kLine = 32;
-  const int64_t whole = k / kHalfBlock * kHalfBlock;
+  using Square = TransposeVector<uint16_t>;
+  const int64_t whole = k / Square::kCount * Square::kCount;
   for (int64_t first = 0; first < whole; first += kLine) {
     const int64_t last = std::min(first + kLine, whole);
-    for (int64_t j = 0; j < kPanel; j += kHalfBlock) {
-      for (int64_t p = first; p < last; p += kHalfBlock) {
-        transpose_halves(in + p + j * col, col, out + p * kPanel + j, kPanel);
+    for (int64_t j = 0; j < kPanel; j += Square::kCount) {
+      for (int64_t p = first; p < last; p += Square::kCount) {
+        Square::square(in + p + j * col, col, out + p * kPanel + j, kPanel);
       }
     }
   }

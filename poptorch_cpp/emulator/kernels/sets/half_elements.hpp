@@ -1,5 +1,4 @@
-// Halves of either type in memory: loads and stores that convert, and the transposition that packs
-// them.
+// Halves of either type in memory: loads and stores that convert.
 #pragma once
 
 #include "emulator/kernels/base/gemm.hpp"
@@ -7,7 +6,7 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
-// How elements are loaded into vectors of floats, and stored.
+// Loads elements into vectors of floats, and stores them.
 template <Element element>
 struct Elements {
   using Stored = uint16_t;
@@ -75,27 +74,6 @@ inline void to_floats(Element element, const uint16_t* x, float* y, int64_t n) {
   } else {
     to_floats_of<Element::kBfloat>(x, y, n);
   }
-}
-
-// Transposes 8 columns of 8 halves: out[q * out_row + j] = in[j * in_column + q]. Each pass moves
-// one bit of an element's row number to its column number.
-constexpr int kHalfBlock = 8;
-inline void transpose_halves(const uint16_t* in, int64_t in_column, uint16_t* out,
-                             int64_t out_row) {
-  using Halves = uint16_t __attribute__((vector_size(16)));
-  Halves r[8], t[8];
-  for (int j = 0; j < 8; ++j) std::memcpy(&r[j], in + j * in_column, sizeof(Halves));
-#pragma GCC unroll 3
-  for (int pass = 0; pass < 3; ++pass) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      t[2 * j] = __builtin_shufflevector(r[j], r[j + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-      t[2 * j + 1] = __builtin_shufflevector(r[j], r[j + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-    }
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; ++j) r[j] = t[j];
-  }
-  for (int j = 0; j < 8; ++j) std::memcpy(out + j * out_row, &r[j], sizeof(Halves));
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -1,4 +1,4 @@
-// More formulas like those of vector_math.hpp: logarithms, hyperbolic and inverse functions.
+// This file continues vector_math.hpp with logarithms, hyperbolic and inverse functions.
 #pragma once
 
 #include "emulator/kernels/simd/vector_math.hpp"
@@ -9,7 +9,7 @@ constexpr float kLog2 = 0.69314718055994530942f;
 constexpr float kHalfPi = 1.57079632679489661923f;
 constexpr float kPi = 3.14159265358979323846f;
 
-// e · of_two + log(1 + f) · scale, for logarithms of another base.
+// Computes e · of_two + log(1 + f) · scale: the logarithm in another base.
 inline float log_of_base(float x, float of_two, float scale) {
   const auto [e, f] = log_parts(x);
   const float s = f * f;
@@ -24,7 +24,7 @@ inline float log10(float x) {
 inline float log1p(float x) {
   const float u = 1.0f + x;
   LogParts parts = log_parts(u);
-  // The part that the rounding of u lost.
+  // The rounding of u lost this part.
   const float lost = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
   const int32_t e = static_cast<int32_t>(parts.e);
   parts.f = e == 0 ? x : fma(lost, power_of_two(e > 126 ? -126 : -e), parts.f);
@@ -32,10 +32,10 @@ inline float log1p(float x) {
   return x == 0.0f ? x : y;
 }
 
-// max(x, 0) + log(1 + exp(-|x|)).
+// Computes max(x, 0) + log(1 + exp(-|x|)), which does not overflow.
 inline float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1p(exp(x > 0.0f ? -x : x)); }
 
-// Half of exp(a) for a >= 0: finite wherever sinh(a) and cosh(a) are.
+// Returns half of exp(a) for a >= 0. It is finite wherever sinh(a) and cosh(a) are.
 inline float half_exp(float a) {
   const auto [n, grown] = exp_parts(a > 89.5f ? 89.5f : a);
   const float half = power_of_two(static_cast<int32_t>(n - 2.0f));
@@ -66,7 +66,7 @@ inline float sinh(float x) {
   return a < 1.0f ? fma(q * s, x, x) : copysign(half - 0.25f / half, x);
 }
 
-// Above this bound, x² + 1 and x² - 1 round to x².
+// x² + 1 and x² - 1 round to x² above this bound.
 constexpr float kSquareAlone = 1e8f;
 
 inline float asinh(float x) {
@@ -89,7 +89,7 @@ inline float atanh(float x) {
   return copysign(0.5f * log1p(2.0f * a / (1.0f - a)), x);
 }
 
-// atan(t) for |t| <= tan(π/8).
+// Returns atan(t) for |t| <= tan(π/8).
 inline float atan_small(float t) {
   const float s = t * t;
   float q = -0.060834456f;
@@ -102,7 +102,7 @@ inline float atan_small(float t) {
 
 constexpr float kTanOfEighth = 0.41421356237309504880f;  // tan(π/8)
 
-// tan(v - π/4) = (tan(v) - 1) / (tan(v) + 1), and tan(v - π/2) = -1 / tan(v).
+// Reduces the argument: tan(v - π/4) = (tan(v) - 1) / (tan(v) + 1), and tan(v - π/2) = -1 / tan(v).
 inline float atan(float x) {
   const float a = abs(x);
   const bool middle = a > kTanOfEighth, steep = a > 1.0f / kTanOfEighth;
@@ -114,7 +114,7 @@ inline float atan(float x) {
   return copysign(base + atan_small(over / under), x);
 }
 
-// The angle of the point (x, y), between -π and π.
+// Returns the angle of the point (x, y), between -π and π.
 inline float atan2(float y, float x) {
   const float a = abs(y), b = abs(x);
   const bool steep = a > b;
@@ -131,7 +131,7 @@ inline float atan2(float y, float x) {
   return either(x != x, y != y) ? x + y : copysign(v, y);
 }
 
-// asin(x) and acos(x) for |x| <= 1/2, from the arc sine of z, where z² = s.
+// Returns asin(z) for |z| <= 1/2 and s = z².
 inline float asin_small(float z, float s) {
   float q = 0.042218547f;
   q = fma(q, s, 0.024147611f);
@@ -143,7 +143,8 @@ inline float asin_small(float z, float s) {
 inline float asin(float x) {
   const float a = abs(x);
   const bool far = a > 0.5f;
-  const float s = far ? 0.5f - 0.5f * a : a * a;  // sin²((π/2 - v)/2) = (1 - sin(v))/2
+  // sin²((π/2 - v) / 2) = (1 - sin(v)) / 2 takes large arguments to small ones.
+  const float s = far ? 0.5f - 0.5f * a : a * a;
   const float v = asin_small(far ? __builtin_sqrtf(s) : a, s);
   return copysign(far ? kHalfPi - 2.0f * v : v, x);
 }
@@ -155,8 +156,8 @@ inline float acos(float x) {
   return far ? (x < 0.0f ? kPi - 2.0f * v : 2.0f * v) : kHalfPi - v;
 }
 
-// The form of M. Giles, "Approximating the erfinv function": polynomials in -log(1 - x²) near zero,
-// and in its root elsewhere.
+// Follows M. Giles, "Approximating the erfinv function" (2010): a polynomial in -log(1 - x²) near
+// zero, and one in its root elsewhere. Their coefficients are fits made for this file.
 inline float erfinv(float x) {
   const float w = -log((1.0f - x) * (1.0f + x));
   const float u = w - 2.5f, v = __builtin_sqrtf(w) - 3.0f;
@@ -182,7 +183,7 @@ inline float erfinv(float x) {
   return abs(x) == 1.0f ? copysign(std::numeric_limits<float>::infinity(), x) : y;
 }
 
-// tan(x) for |x| up to kMaxReduced.
+// Returns tan(x) for |x| up to kMaxReduced.
 inline float tan(float x) { return sin_quarter(x, 0) / sin_quarter(x, 1); }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET::vec

@@ -28,14 +28,14 @@ inline float copysign(float x, float s) {
   return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
 }
 
-// Without the branches of && and ||, which may keep a loop scalar.
+// These replace && and ||, whose branches may keep a loop scalar.
 inline bool both(int a, int b) { return (a & b) != 0; }
 inline bool either(int a, int b) { return (a | b) != 0; }
 
 // Returns 2^n for n in [-126, 127].
 inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
 
-// x = n log(2) + r; holds n and exp(r) - 1.
+// Holds n and exp(r) - 1, where x = n log(2) + r.
 struct ExpParts {
   float n, grown;
 };
@@ -61,7 +61,7 @@ inline float exp(float x) {
   return (grown + 1.0f) * power_of_two(half) * power_of_two(whole - half);
 }
 
-// x = 2^e (1 + f), where 1 + f is at least sqrt(1/2) and less than sqrt(2).
+// Holds e and f, where x = 2^e (1 + f), and 1 + f is at least sqrt(1/2) and less than sqrt(2).
 struct LogParts {
   float e, f;
 };

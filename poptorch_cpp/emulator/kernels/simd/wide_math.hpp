@@ -15,7 +15,7 @@ constexpr double kWholeInBits = 0x1.8p52;
 
 inline double abs(double x) { return bits(bits(x) & ~(uint64_t{1} << 63)); }
 
-// exp(x); beyond what a float can hold, some number that a float cannot hold either.
+// Returns exp(x). Where that is outside of the range of floats, the result is too.
 inline double exp(double x) {
   x = x > 120.0 ? 120.0 : x;
   x = x < -120.0 ? -120.0 : x;
@@ -34,7 +34,7 @@ inline double exp(double x) {
   return p * bits((bits(shifted) + 1023) << 52);
 }
 
-// log(x) for a positive, finite x; minus infinity for zero.
+// Returns log(x) for a positive, finite x, and minus infinity for zero.
 inline double log(double x) {
   constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcdu;
   const uint64_t u = bits(x) - kRootOfHalf + (uint64_t{1024} << 52);
@@ -59,7 +59,8 @@ struct SinCos {
   double sin, cos;
 };
 
-// The sine and cosine of 2π t, for t in [0, 1]. The reduction to an eighth of a turn is exact.
+// Returns the sine and cosine of 2π t, for t in [0, 1]. The reduction to an eighth of a turn is
+// exact.
 inline SinCos sin_cos_of_turns(double t) {
   const double shifted = 4.0 * t + kWholeInBits;
   const uint64_t quarter = bits(shifted);
@@ -86,7 +87,7 @@ inline SinCos sin_cos_of_turns(double t) {
           bits(bits(odd ? sine : cosine) ^ negative_cosine)};
 }
 
-// x to the power y, for finite numbers.
+// Returns x to the power y, for finite numbers.
 inline float pow(float x, float y) {
   const double magnitude = exp(static_cast<double>(y) * log(static_cast<double>(vec::abs(x))));
   const float half = 0.5f * y;
@@ -97,7 +98,7 @@ inline float pow(float x, float y) {
   return y == 0.0f ? 1.0f : power;
 }
 
-// The remainder of x/z with the sign of x; exact for |x| < 2^29 |z| and a finite z.
+// Returns the remainder of x/z with the sign of x. It is exact where fmod_is_exact says so.
 inline float fmod(float x, float z) {
   const double a = vec::abs(x), b = vec::abs(z);
   double rest = a - __builtin_trunc(a / b) * b;
@@ -109,7 +110,8 @@ inline bool fmod_is_exact(float x, float z) {
   return vec::both(vec::abs(x) < vec::abs(z) * 0x1p29f, vec::abs(z) < 0x1p90f);
 }
 
-// log(gamma(x)) for x between 0 and 1e30: Stirling's series, of x + 8 for a small x.
+// Returns log(gamma(x)) for x between 0 and 1e30, by Stirling's series at x, or x + 8 if x is
+// small.
 inline float lgamma(float given) {
   const double x = given;
   const bool small = x < 8.0;
