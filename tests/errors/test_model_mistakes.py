@@ -369,3 +369,15 @@ def test_a_loss_that_trains_nothing_is_warned_about(cut, capfd):
     by_loss(loss)()
     line = r"\[warning\] \[loss\] no parameter is trained: no gradient reaches one from the loss"
     assert bool(re.search(rf"{line} {LINE}", capfd.readouterr().err)) == cut
+
+
+@pytest.mark.parametrize("operator", ["scatter", "scatter_add"])
+def test_an_index_that_is_larger_than_its_source_is_named(operator):
+    class Scattered(torch.nn.Module):
+        def forward(self, x, i):
+            return getattr(x, operator)(0, i.expand(3, 4), x * 2)
+
+    model = poptorch.inferenceModel(Scattered())
+    with pytest.raises(poptorch.Error, match=r"index has the shape \[3, 4\].*source \[2, 4\]") as e:
+        model(torch.randn(2, 4), torch.zeros(3, 1, dtype=torch.int32))
+    assert "test_model_mistakes.py:" in str(e.value)

@@ -76,7 +76,14 @@ Values take_along_dim(Call& c) {
 
 // Returns the leading part of the source: scatter's index may be smaller than its source.
 Val leading_part(Call& c, Val source, const Shape& shape) {
-  if (source.type().shape == shape) return source;
+  const Shape& whole = source.type().shape;
+  if (whole == shape) return source;
+  bool fits = whole.size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d) fits = shape[d] <= whole[d];
+  if (!fits) {
+    c.fail(support::str("the index has the shape ", ir::shape_text(shape), ", and the source ",
+                        ir::shape_text(whole), ": it may not be larger in any dimension."));
+  }
   return c.emit("slice", {source},
                 {{"starts", Ints(shape.size(), 0)},
                  {"stops", Ints(shape)},

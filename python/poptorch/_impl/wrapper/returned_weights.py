@@ -1,12 +1,15 @@
 """Results of a training step that share memory with a parameter show its value after the step."""
 
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import torch
+from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.wrapper.results import Outputs
+from poptorch._logging import logger_of
+
+logger = logger_of(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,10 @@ def without_former(
     for slot in dict.fromkeys(view.slot for view in former):
         cause = "OutputMode.Sum adds" if summed else "several replicas have"
         what = "values of every micro-batch" if summed else "different values of this parameter"
-        warnings.warn(
-            f"[weights] The model returns its parameter '{slot}'. In eager torch this shows the "
+        logger.warning(
+            f"[outputs] the model returns its parameter '{slot}'. In eager torch this shows the "
             f"value after the optimiser's step. Here {cause} {what}, and the result has the value "
-            "before the step. Read the parameter after the call instead.",
-            stacklevel=2,
+            f"before the step. Read the parameter after the call ({user_location()}) instead"
         )
     return [view for view in found if view not in former]
 
