@@ -1,24 +1,36 @@
 // A kernel whose output 0 is computed row by row, independently; the fused chain follows each row.
 #pragma once
 
+#include <functional>
+
 #include "emulator/kernels/base/support.hpp"
 
 namespace poptorch::emulator {
 
+// Runs once before the rows, and leaves at most 64 bytes for them in the workspace.
+using BeforeRows = std::function<void(const KernelArgs&)>;
+
 template <typename RowFn>
 class RowKernel final : public BoundKernel {
  public:
-  RowKernel(const KernelRequest& request, int64_t rows, int64_t row_ns, RowFn row)
+  RowKernel(const KernelRequest& request, int64_t rows, int64_t row_ns, RowFn row,
+            BeforeRows before)
       : rows_(rows),
         width_(request.outputs[0].elements() / std::max<int64_t>(rows, 1)),
         row_(std::move(row)),
+        before_(std::move(before)),
         epilogue_(request),
         ns_(rows * row_ns + epilogue_.estimated_ns(rows * width_)),
         parts_(parts_for(ns_, rows)) {}
-  int tasks(int) const override { return static_cast<int>(parts_); }
+  int phases() const override { return before_ ? 2 : 1; }
+  int tasks(int phase) const override {
+    return before_ && phase == 0 ? 1 : static_cast<int>(parts_);
+  }
+  int64_t workspace_bytes() const override { return before_ ? 64 : 0; }
   int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   int64_t estimated_ns() const override { return ns_; }
-  void run(const KernelArgs& args, int, int task) const override {
+  void run(const KernelArgs& args, int phase, int task) const override {
+    if (before_ && phase == 0) return before_(args);
     const Range rows = part_of(rows_, parts_, task);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       row_(args, row);
@@ -29,15 +41,18 @@ class RowKernel final : public BoundKernel {
  private:
   int64_t rows_, width_;
   RowFn row_;
+  BeforeRows before_;
   Epilogue epilogue_;
   int64_t ns_, parts_;
 };
 
-// `row(args, index)` computes one row of output 0 in about `row_ns` nanoseconds.
+// `row(args, index)` computes one row of output 0 in about `row_ns` nanoseconds, after `before`.
 template <typename RowFn>
 std::unique_ptr<BoundKernel> make_row_kernel(const KernelRequest& request, int64_t rows,
-                                             int64_t row_ns, RowFn row) {
-  return std::make_unique<RowKernel<RowFn>>(request, rows, row_ns, std::move(row));
+                                             int64_t row_ns, RowFn row,
+                                             BeforeRows before = nullptr) {
+  return std::make_unique<RowKernel<RowFn>>(request, rows, row_ns, std::move(row),
+                                            std::move(before));
 }
 
 }  // namespace poptorch::emulator

@@ -209,8 +209,7 @@ class LossGrad final : public BoundKernel {
 
 }  // namespace
 
-void check_target(const std::string& op, int32_t target, int64_t classes) {
-  if (target >= 0 && target < classes) return;
+void refuse_target(const std::string& op, int32_t target, int64_t classes) {
   throw support::UserError(support::str("[", op, "] target ", target, " is not in [0, ", classes,
                                         "). Correct the labels, or set ignore_index."));
 }

@@ -16,7 +16,11 @@ std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, 
 // Computes y = log_softmax(x) of one row; x and y must differ. Defined in softmax.cpp.
 void log_softmax_row(const float* x, float* y, int64_t n);
 
-// Throws UserError unless `target` is a class.
-void check_target(const std::string& op, int32_t target, int64_t classes);
+// Throws UserError: `target` is not a class.
+[[noreturn]] void refuse_target(const std::string& op, int32_t target, int64_t classes);
+
+inline void check_target(const std::string& op, int32_t target, int64_t classes) {
+  if (target < 0 || target >= classes) refuse_target(op, target, classes);
+}
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -79,32 +79,36 @@ class ForwardLoss final : public BoundKernel {
   int64_t parts_;
 };
 
-// Operands are log-probabilities, target, weight and dloss.
+// Operands are log-probabilities, target, weight and dloss. The rows of a mean share its divisor.
 std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softmax) {
   auto loss = plain_loss(request);
   if (!loss) return make_class_loss_grad(request, softmax);
   const ClassLoss l = *loss;
-  return make_row_kernel(request, l.rows, l.classes,
-                         [l, softmax](const KernelArgs& args, int64_t row) {
-                           const int32_t* target = input_of<int32_t>(args, 1);
-                           const float* dloss = input_of<float>(args, 3);
-                           const float* y = input_of<float>(args, 0) + row * l.classes;
-                           float* dx = buffer_of<float>(args, 4) + row * l.classes;
-                           if (!l.counts(target, row)) {
-                             std::fill_n(dx, l.classes, 0.0f);
-                             return;
-                           }
-                           float scale = l.reduction == "none" ? dloss[row] : *dloss;
-                           if (l.reduction == "mean")
-                             scale /= static_cast<float>(l.counted(target));
-                           if (softmax) {
+  const bool each = l.reduction == "none", mean = l.reduction == "mean";
+  BeforeRows count;
+  if (mean) {
+    count = [l](const KernelArgs& args) {
+      auto* scale = reinterpret_cast<float*>(args.workspace);
+      *scale =
+          *input_of<float>(args, 3) / static_cast<float>(l.counted(input_of<int32_t>(args, 1)));
+    };
+  }
+  auto gradient = [l, softmax, each, mean](const KernelArgs& args, int64_t row) {
+    const int32_t* target = input_of<int32_t>(args, 1);
+    float* dx = buffer_of<float>(args, 4) + row * l.classes;
+    if (!softmax || !l.counts(target, row)) std::fill_n(dx, l.classes, 0.0f);
+    if (!l.counts(target, row)) return;
+    const float* dloss = input_of<float>(args, 3);
+    const float scale =
+        mean ? *reinterpret_cast<const float*>(args.workspace) : dloss[each ? row : 0];
+    const float* y = input_of<float>(args, 0) + row * l.classes;
+    if (softmax) {
 #pragma GCC ivdep
-                             for (int64_t i = 0; i < l.classes; ++i) dx[i] = vec::exp(y[i]) * scale;
-                           } else {
-                             std::fill_n(dx, l.classes, 0.0f);
-                           }
-                           dx[target[row]] -= scale;
-                         });
+      for (int64_t i = 0; i < l.classes; ++i) dx[i] = vec::exp(y[i]) * scale;
+    }
+    dx[target[row]] -= scale;
+  };
+  return make_row_kernel(request, l.rows, l.classes, gradient, count);
 }
 
 template <bool softmax>
