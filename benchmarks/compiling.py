@@ -126,7 +126,7 @@ def measure(row: str) -> str:
     seconds_to_compile(small, (torch.randn(4, 16),), None)  # torch's and our first use
     if row in WORKLOADS:
         instance = make(row)
-        optimiser = instance.optimiser() if instance.row.training else None
+        optimiser = instance.optimiser() if instance.training else None
         seconds = seconds_to_compile(instance.model, instance.batches(1)[0], optimiser)
         return f"{row} | {seconds:.2f} | "
     kind, count = row.split()

@@ -217,7 +217,7 @@ def make_step(instance: Instance, source: tuple, batch: tuple, iterations: int):
     """A step of `iterations` iterations of `source`, which to_function() made."""
     function, parameters, buffers = source
     inputs = [to_jax(t) for t in batch]
-    if not instance.row.training:
+    if not instance.training:
         infer = jax.jit(function)
         return lambda: infer(parameters, buffers, *inputs).block_until_ready()
 

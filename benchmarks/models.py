@@ -241,14 +241,15 @@ class LstmClassifier(nn.Module):
 
 
 class WithLoss(nn.Module):
-    """A classifier with its cross-entropy: forward(inputs, target) returns the loss."""
+    """A classifier with its cross-entropy: forward(*inputs, target) returns the loss."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, x, target):
-        return F.cross_entropy(self.network(x), torch.flatten(target))
+    def forward(self, *batch):
+        *inputs, target = batch
+        return F.cross_entropy(self.network(*inputs), torch.flatten(target))
 
 
 def _initialise_transformer(module: nn.Module) -> None:

@@ -15,7 +15,7 @@ from benchmarks.workloads import Instance
 def eager_step(instance: Instance, batch: tuple, _iterations: int, wrap=lambda model: model):
     """Plain PyTorch."""
     model = wrap(instance.model)
-    if not instance.row.training:
+    if not instance.training:
 
         def infer():
             with torch.no_grad():
@@ -61,7 +61,7 @@ def poptorch_step(instance: Instance, batch: tuple, iterations: int):
     options = poptorch.Options().deviceIterations(iterations)
     options.showCompilationProgressBar(False)
     inputs = tuple(torch.cat([t] * iterations) for t in batch)
-    if not instance.row.training:
+    if not instance.training:
         model = poptorch.inferenceModel(instance.model, options)
     else:
         # A bare loss is a scalar per micro-batch; Final returns the last one.
@@ -76,12 +76,27 @@ def popxl_step(instance: Instance, batch: tuple, iterations: int):
     return popxl_peer.make_step(instance, batch, iterations)
 
 
+def onnx_source(instance: Instance, batch: tuple):
+    """Exports the model. This is not part of the time that ONNX Runtime needs to compile."""
+    from benchmarks import onnx_peer  # an optional extra
+
+    return onnx_peer.export(instance, batch)
+
+
+def onnx_step(source: bytes, batch: tuple, iterations: int):
+    """One run of a session of ONNX Runtime."""
+    from benchmarks import onnx_peer
+
+    return onnx_peer.make_step(source, batch, iterations)
+
+
 @dataclass(frozen=True)
 class Peer:
     """How to make a step, and how many iterations one step runs.
 
     `make(prepare(instance, batch), batch, iterations)` returns the step; `make` is timed. The first
     `compared` results must equal eager's. `only` names the workloads that the peer has; empty: all.
+    `trains` is false for a peer of inference.
     """
 
     make: Callable
@@ -89,6 +104,7 @@ class Peer:
     prepare: Callable = lambda instance, _batch: instance
     compared: int = 3
     only: tuple[str, ...] = ()
+    trains: bool = True
 
 
 PEERS = {
@@ -96,6 +112,7 @@ PEERS = {
     "compile": Peer(compiled_step),
     "jax": Peer(jax_step, 1, jax_source),
     "jax20": Peer(jax_step, 20, jax_source),
+    "onnx": Peer(onnx_step, 1, onnx_source, trains=False),
     "poptorch": Peer(poptorch_step),
     "poptorch20": Peer(poptorch_step, 20),
     "popxl": Peer(popxl_step, compared=1, only=("W1", "W2")),

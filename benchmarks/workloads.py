@@ -1,54 +1,20 @@
-"""Defines the workloads W0 to W9: one row each, with seeded weights and data.
+"""Lists the workloads: W0 to W9, and one for each other kind of model; seeded weights and data.
 
-`WORKLOADS["W3"]` is a row; `make("W3:bf16")` builds one, with model and data cast.
+`make("W3:bf16")` builds one, with model and data cast; `make("W4:inference")` leaves the training.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from benchmarks import models
+from benchmarks.kinds.rows import KINDS
+from benchmarks.workload import SGD, Workload, images, tokens
 
 WEIGHT_SEED, DATA_SEED = 42, 7
 DTYPES = {"": torch.float32, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
-
-def images(*shape: int, classes: int) -> Callable:
-    """Normal images with class targets."""
-    return lambda batch: (torch.randn(batch, *shape), torch.randint(classes, (batch,)))
-
-
-def tokens(length: int, vocabulary: int, classes: int = 0) -> Callable:
-    """Token ids with one class target per sequence, or without `classes` one target per token."""
-
-    def draw(batch):
-        ids = torch.randint(vocabulary, (batch, length))
-        if classes:
-            return ids, torch.randint(classes, (batch,))
-        return ids, torch.randint(vocabulary, (batch, length))
-
-    return draw
-
-
-@dataclass(frozen=True)
-class Workload:
-    """A network, its data and its optimiser; a row without optimiser is inference."""
-
-    what: str
-    network: Callable[[], nn.Module]
-    draw: Callable[[int], tuple]
-    batch: int
-    optimiser: tuple[str, dict] | None  # class name in torch.optim, arguments
-    items_per_sample: int = 1  # tokens of a sample, where the rate is given in tokens
-
-    @property
-    def training(self) -> bool:
-        return self.optimiser is not None
-
-
-SGD = ("SGD", {"lr": 0.05})
 MLP = (784, 512, 512, 512, 10)
 BERT_DATA = tokens(128, models.BertSmall.VOCABULARY, classes=2)
 
@@ -96,13 +62,14 @@ class Instance:
     row: Workload
     model: nn.Module
     dtype: torch.dtype
+    training: bool
 
     def batches(self, count: int, seed: int = DATA_SEED) -> list[tuple]:
         """`count` different seeded batches of model arguments."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             drawn = [self.row.draw(self.row.batch) for _ in range(count)]
-        arguments = 2 if self.row.training else 1
+        arguments = None if self.training else -1  # the last one is the target
         return [tuple(self._cast(t) for t in batch[:arguments]) for batch in drawn]
 
     def optimiser(self, **changes) -> torch.optim.Optimizer:
@@ -115,14 +82,16 @@ class Instance:
 
 
 def make(name: str) -> Instance:
-    """Builds a workload by name, e.g. "W4" or "W5:bf16"."""
-    key, _, variant = name.partition(":")
-    row = WORKLOADS[key]
+    """Builds a workload by name, e.g. "W4", "W5:bf16" or "W5:inference:bf16"."""
+    key, *variants = name.split(":")
+    row = (WORKLOADS | KINDS)[key]
+    training = row.training and "inference" not in variants
+    dtype = DTYPES[next((v for v in variants if v != "inference"), "")]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(WEIGHT_SEED)
         model = row.network()
-    if row.training:
+    if training:
         model = models.WithLoss(model).train()
     else:
         model = model.eval()
-    return Instance(row, model.to(DTYPES[variant]), DTYPES[variant])
+    return Instance(row, model.to(dtype), dtype, training)

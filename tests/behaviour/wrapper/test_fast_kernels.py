@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.workloads import WORKLOADS, make
+from benchmarks.workloads import KINDS, WORKLOADS, make
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 ROWS, WIDTH = 50, 16
@@ -117,10 +117,10 @@ def compiled_training(module, x, dtype, optimiser=OPTIMISERS["sgd"]):
 
 @pytest.mark.shared
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [*WORKLOADS, *KINDS])
 def test_workloads(name, dtype):
     built = make(f"{name}:{dtype}")
-    if built.row.training:
+    if built.training:
         wrapped = poptorch.trainingModel(built.model, optimizer=built.optimiser())
     else:
         wrapped = poptorch.inferenceModel(built.model)

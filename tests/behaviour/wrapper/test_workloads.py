@@ -134,7 +134,7 @@ def test_inference(name):
 def test_no_aten_kernel_computes(name):
     instance = make(name)
     batch = instance.batches(1)[0]
-    if instance.row.training:
+    if instance.training:
         wrapped = poptorch.trainingModel(instance.model, optimizer=instance.optimiser())
     else:
         wrapped = poptorch.inferenceModel(instance.model)
