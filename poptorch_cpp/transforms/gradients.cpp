@@ -14,6 +14,7 @@
 #include "support/strings.hpp"
 #include "transforms/activity.hpp"
 #include "transforms/call_gradients.hpp"
+#include "transforms/slice_sums.hpp"
 
 namespace poptorch::transforms {
 namespace {
@@ -157,9 +158,12 @@ class Backward {
       if (!a.user || !b.user) return a.user && !b.user;
       return a.user->id() != b.user->id() ? a.user->id() < b.user->id() : a.operand < b.operand;
     });
-    Value* sum = parts[0].gradient;
-    for (size_t i = 1; i < parts.size(); ++i) {
-      sum = builder_.value("add", {sum, parts[i].gradient});
+    std::vector<Value*> gradients;
+    for (const Contribution& part : parts) gradients.push_back(part.gradient);
+    join_slices(builder_, gradients);
+    Value* sum = gradients[0];
+    for (size_t i = 1; i < gradients.size(); ++i) {
+      sum = builder_.value("add", {sum, gradients[i]});
     }
     return sum;
   }
