@@ -207,30 +207,6 @@ Values index_fill(Call& c) {
   return {{c.reshape(filled, x.shape()), x.dtype}};
 }
 
-// Copies to the rows of `axis` that the index names; moves the axis to the front for that.
-Values index_copy(Call& c) {
-  const TensorValue x = c.tensor(0);
-  const int64_t axis = c.axis(c.integer("dim"), x.rank());
-  const Shape whole = at_least_a_vector(x.shape());
-  const auto rank = static_cast<int64_t>(whole.size());
-  Ints front{axis}, back(whole.size());
-  for (int64_t i = 0; i < rank; ++i) {
-    if (i != axis) front.push_back(i);
-  }
-  for (int64_t i = 0; i < rank; ++i) back[front[i]] = i;
-  const Val moved = c.transpose(c.reshape(x.value, whole), front);
-  const Val index = c.wrapped_indices(c.tensor("index"), whole[axis]);
-  Shape shape = moved.type().shape;
-  shape[0] = index.type().elements();
-  const Val flat = c.reshape(index, {shape[0]});
-  Shape given = whole;
-  given[axis] = shape[0];
-  const Val source =
-      c.transpose(c.reshape(c.cast(c.tensor("source").value, x.dtype), given), front);
-  const Val put = c.emit("index_put", {moved, source, flat}, {{"accumulate", false}});
-  return {{c.reshape(c.transpose(put, back), x.shape()), x.dtype}};
-}
-
 Values take(Call& c) {
   const TensorValue x = c.tensor(0), index = c.tensor("index");
   const int64_t count = x.value->type().elements();
@@ -302,7 +278,6 @@ void add_index_rules(Rules& r) {
   r.add("index_select", index_select);
   r.add("index_add", index_add);
   r.add("index_fill", index_fill);
-  r.add("index_copy", index_copy);
   r.add("take", take);
   r.add("one_hot", one_hot);
   r.add("bincount", bincount);

@@ -12,51 +12,90 @@ bool is_mask(const TensorValue& index) {
   return index.dtype == DType::kBool || index.dtype == DType::kU8;
 }
 
-// Holds index tensors broadcast to one shape, and x with the indexed axes in front.
+// Holds index tensors broadcast to one shape, and x with the axes that they index in front. Axes
+// before neighbouring indexed ones are one more such axis, whose index counts its places: nothing
+// moves then.
 struct Subscript {
   Val x;
   std::vector<Value*> indices;
-  Ints back;          // the permutation that undoes that of x
-  Shape index_shape;  // of the broadcast indices
-  int64_t first = 0;  // the first of the indexed axes in x, if they were adjacent; else 0
+  Ints back;                 // the permutation that undoes that of x
+  Shape lead, places, rest;  // of the result: axes before, of the index tensors, and after
+  Shape seen() const { return joined({&lead, &places, &rest}); }
+  Shape held() const {  // the shape of indexed values for the op
+    const Shape outer{ir::element_count(lead)};
+    return lead.empty() ? seen() : joined({&outer, &places, &rest});
+  }
+
+ private:
+  static Shape joined(std::initializer_list<const Shape*> parts) {
+    Shape shape;
+    for (const Shape* part : parts) shape.insert(shape.end(), part->begin(), part->end());
+    return shape;
+  }
 };
 
 Subscript indexing(Call& c, const TensorValue& x, const Values& given) {
   Subscript result;
-  Ints front, rest;
+  Ints front, others;
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
     const bool indexed = i < given.size() && given[i];
-    (indexed ? front : rest).push_back(axis);
+    (indexed ? front : others).push_back(axis);
     if (!indexed) continue;
-    const auto joint = ir::broadcast(result.index_shape, given[i].shape());
+    const auto joint = ir::broadcast(result.places, given[i].shape());
     if (!joint) c.fail("the index tensors do not broadcast.");
-    result.index_shape = *joint;
+    result.places = *joint;
   }
+  const Shape shape = x.shape();
   const bool adjacent = front.back() - front.front() + 1 == static_cast<int64_t>(front.size());
-  result.first = adjacent ? front.front() : 0;
+  const bool empty = ir::element_count(shape) == 0;  // nothing to count
+  const int64_t first = adjacent && !empty ? front.front() : 0;
+  result.lead.assign(shape.begin(), shape.begin() + first);
+  for (const int64_t axis : others) {
+    if (axis >= first) result.rest.push_back(shape[axis]);
+  }
+  Shape all = result.places;
+  if (first > 0) {
+    const int64_t outer = ir::element_count(result.lead);
+    Shape column(all.size() + 1, 1), merged{outer};
+    column[0] = outer;
+    all.insert(all.begin(), outer);
+    const Val count = c.emit("iota", {}, {{"dtype", DType::kI32}, {"size", outer}});
+    result.indices.push_back(c.broadcast(c.reshape(count, column), all));
+    merged.insert(merged.end(), shape.begin() + first, shape.end());
+    result.x = c.reshape(x.value, merged);
+  } else {
+    Ints permutation = front;
+    permutation.insert(permutation.end(), others.begin(), others.end());
+    result.back.resize(permutation.size());
+    for (size_t i = 0; i < permutation.size(); ++i) {
+      result.back[permutation[i]] = static_cast<int64_t>(i);
+    }
+    result.x = c.transpose(x.value, permutation);
+  }
   for (const int64_t axis : front) {
-    const Val index = c.wrapped_indices(given[axis], x.shape()[axis]);
-    result.indices.push_back(c.broadcast(index, result.index_shape));
+    result.indices.push_back(c.broadcast(c.wrapped_indices(given[axis], shape[axis]), all));
   }
-  Ints permutation = front;
-  permutation.insert(permutation.end(), rest.begin(), rest.end());
-  result.back.resize(permutation.size());
-  for (size_t i = 0; i < permutation.size(); ++i) {
-    result.back[permutation[i]] = static_cast<int64_t>(i);
-  }
-  result.x = c.transpose(x.value, permutation);
   return result;
 }
 
-// Returns the permutation from [index..., rest...] to where torch puts the index dimensions.
-Ints placed(const Subscript& in, int64_t rank) {
-  const auto count = static_cast<int64_t>(in.index_shape.size());
-  Ints permutation;
-  for (int64_t i = 0; i < in.first; ++i) permutation.push_back(count + i);
-  for (int64_t i = 0; i < count; ++i) permutation.push_back(i);
-  for (int64_t i = count + in.first; i < rank; ++i) permutation.push_back(i);
-  return permutation;
+// Replaces or increases the indexed places of x; `value` broadcasts to the shape that torch shows.
+Values put(Call& c, const TensorValue& x, const Values& given, Val value, bool accumulate) {
+  const Subscript in = indexing(c, x, given);
+  const Val held = c.reshape(c.broadcast(value, in.seen()), in.held());
+  std::vector<Value*> operands{in.x, held};
+  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
+  const Val made = c.emit("index_put", operands, {{"accumulate", accumulate}});
+  return {{in.lead.empty() ? c.transpose(made, in.back) : c.reshape(made, x.shape()), x.dtype}};
+}
+
+// Reads rows of the only indexed axis.
+Values select_rows(Call& c, const TensorValue& x, const Subscript& in, const Values& given) {
+  const auto axis = static_cast<int64_t>(in.lead.size());
+  const Val index = c.wrapped_indices(given[axis], x.shape()[axis]);
+  const Val flat = c.reshape(index, {index.type().elements()});
+  const Val rows = c.emit("index_select", {x.value, flat}, {{"axis", axis}});
+  return {{c.reshape(rows, in.seen()), x.dtype}};
 }
 
 Values index(Call& c) {
@@ -71,10 +110,10 @@ Values index(Call& c) {
     }
   }
   const Subscript in = indexing(c, x, given);
+  if (in.indices.size() == 2 && !in.lead.empty()) return select_rows(c, x, in, given);
   std::vector<Value*> operands{in.x};
   operands.insert(operands.end(), in.indices.begin(), in.indices.end());
-  const Val picked = c.emit("index", operands);
-  return {{c.transpose(picked, placed(in, picked.type().rank())), x.dtype}};
+  return {{c.reshape(c.emit("index", operands), in.seen()), x.dtype}};
 }
 
 // Emits x[mask] = value, or += value, as a select when the same value goes to every place.
@@ -108,23 +147,22 @@ Values index_put(Call& c) {
       c.unsupported("a boolean mask beside other indices is not supported. Use torch.where.");
     }
   }
-  const Subscript in = indexing(c, x, given);
-  Shape shape = in.index_shape;
-  shape.insert(shape.end(), in.x.type().shape.begin() + static_cast<int64_t>(in.indices.size()),
-               in.x.type().shape.end());
-  // The value broadcasts to the indexed shape as torch shows it; transpose to [index..., rest...].
-  const auto rank = static_cast<int64_t>(shape.size());
-  const Ints seen = placed(in, rank);
-  Shape seen_shape(rank);
-  Ints back(rank);
-  for (int64_t i = 0; i < rank; ++i) {
-    seen_shape[i] = shape[seen[i]];
-    back[seen[i]] = i;
-  }
-  std::vector<Value*> operands{in.x, c.transpose(c.broadcast(value, seen_shape), back)};
-  operands.insert(operands.end(), in.indices.begin(), in.indices.end());
-  const Val put = c.emit("index_put", operands, {{"accumulate", accumulate}});
-  return {{c.transpose(put, in.back), x.dtype}};
+  return put(c, x, given, value, accumulate);
+}
+
+// Copies to the rows of one axis that the index names.
+Values index_copy(Call& c) {
+  const TensorValue x = c.tensor(0), index = c.tensor("index");
+  const int64_t axis = c.axis(c.integer("dim"), x.rank());
+  const TensorValue whole{c.reshape(x.value, at_least_a_vector(x.shape())), x.dtype};
+  const int64_t count = index.value->type().elements();
+  Values given(static_cast<size_t>(axis) + 1);
+  given.back() = {c.reshape(index.value, {count}), index.dtype};
+  Shape shape = whole.shape();
+  shape[axis] = count;
+  const Val source = c.reshape(c.cast(c.tensor("source").value, x.dtype), shape);
+  const Values copied = put(c, whole, given, source, false);
+  return {{c.reshape(copied[0].value, x.shape()), x.dtype}};
 }
 
 }  // namespace
@@ -132,6 +170,7 @@ Values index_put(Call& c) {
 void add_subscript_rules(Rules& r) {
   r.add("index.Tensor", index);
   r.add("index_put", index_put);
+  r.add("index_copy", index_copy);
   r.add("_unsafe_index.Tensor", index);
   r.add("_index_put_impl", index_put);
 }
