@@ -10,7 +10,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-constexpr int64_t kQueries = 48;  // of a block
+constexpr int64_t kQueries = 48;    // of a block
+constexpr int64_t kFewQueries = 4;  // that do not repay packing keys and values: decoding
 
 struct Heads {
   int64_t heads, queries, keys, width, value_width;
@@ -61,6 +62,7 @@ struct Heads {
 class Forward final : public BoundKernel {
  public:
   explicit Forward(const KernelRequest& request) : h_(request) {
+    if (is_few()) return;
     keys_floats_ = packed_floats(h_.width, h_.keys);
     values_floats_ = packed_floats(h_.keys, h_.value_width);
   }
@@ -74,13 +76,21 @@ class Forward final : public BoundKernel {
     auto* keys = reinterpret_cast<float*>(args.scratch);
     float *values = keys + keys_floats_, *scores = values + values_floats_;
     const float* q = input_of<float>(args, 0) + head * L * d;
-    pack_panels({input_of<float>(args, 1) + head * K * d, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
-    pack_panels({input_of<float>(args, 2) + head * K * e, e, 1}, K, e, 0, h_.panels_of(e), values,
-                K);
+    const OperandView k{input_of<float>(args, 1) + head * K * d, 1, d};
+    const OperandView v{input_of<float>(args, 2) + head * K * e, e, 1};
+    if (!is_few()) {
+      pack_panels(k, d, K, 0, h_.panels_of(K), keys, d);
+      pack_panels(v, K, e, 0, h_.panels_of(e), values, K);
+    }
     float *o = buffer_of<float>(args, 4) + head * L * e, *lse = buffer_of<float>(args, 5);
     for (int64_t i = 0; i < L; i += kQueries) {
       const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
-      gemm_packed(rows, seen, d, {q + i * d, d, 1}, keys, d, nullptr, scores, K, false, nullptr);
+      const MatrixView queries{q + i * d, d, 1}, weights{scores, K, 1};
+      if (is_few()) {
+        gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
+      } else {
+        gemm_packed(rows, seen, d, queries, keys, d, nullptr, scores, K, false, nullptr);
+      }
       for (int64_t r = 0; r < rows; ++r) {
         float* s = scores + r * K;
         h_.finish_scores(args, head, i + r, s, seen);
@@ -94,13 +104,19 @@ class Forward final : public BoundKernel {
         for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
         if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
       }
-      gemm_packed(rows, e, seen, {scores, K, 1}, values, K, nullptr, o + i * e, e, false, nullptr);
+      if (is_few()) {
+        gemm_rows(rows, e, seen, weights, v, nullptr, o + i * e, e);
+      } else {
+        gemm_packed(rows, e, seen, weights, values, K, nullptr, o + i * e, e, false, nullptr);
+      }
     }
   }
 
  private:
+  bool is_few() const { return h_.queries <= kFewQueries; }
+
   Heads h_;
-  int64_t keys_floats_, values_floats_;
+  int64_t keys_floats_ = 0, values_floats_ = 0;
 };
 
 // Inputs are q, k, v, mask, o, logsumexp and do; outputs are dq, dk and dv.
