@@ -57,6 +57,83 @@ graph @main(%x: f32[4,2]) -> (f32[8]) {
   return %y
 })",
      "%old = copy(%w)"},
+    {"a slice of neighbouring elements is a part of the memory", R"(
+graph @main(%x: f32[4,8], %m: f32[8,8]) -> (f32[2,8]) {
+  %a = relu(%x) : f32[4,8]
+  %s = slice(%a) {starts=[1, 0], steps=[1, 1], stops=[3, 8]} : f32[2,8]
+  %y = matmul(%s, %m) : f32[2,8]
+  return %y
+})",
+     "%y = matmul(%s, %m)"},
+    {"chains read a slice and a broadcast through strides", R"(
+graph @main(%x: f32[4,64], %b: f32[4,1]) -> (f32[4,32]) {
+  %first = slice(%x) {starts=[0, 0], steps=[1, 1], stops=[4, 32]} : f32[4,32]
+  %second = slice(%x) {starts=[0, 32], steps=[1, 1], stops=[4, 64]} : f32[4,32]
+  %c = broadcast_to(%b) {shape=[4, 32]} : f32[4,32]
+  %t = tanh(%first) : f32[4,32]
+  %s = sigmoid(%second) : f32[4,32]
+  %p = mul(%t, %s) : f32[4,32]
+  %y = add(%p, %c) : f32[4,32]
+  return %y
+})",
+     "%y = [tanh sigmoid mul add](%first, %second, %c)"},
+    {"a product reads a copy of a slice", R"(
+graph @main(%x: f32[4,64], %m: f32[32,8]) -> (f32[4,8]) {
+  %s = slice(%x) {starts=[0, 32], steps=[1, 1], stops=[4, 64]} : f32[4,32]
+  %y = matmul(%s, %m) : f32[4,8]
+  return %y
+})",
+     "%s = slice(%x)"},
+    {"a slice of a state that changes before its use is a copy", R"(
+state "w" : f32[4,32]
+graph @main(%x: f32[4,32]) -> (f32[1,32]) {
+  %w = variable() {name="w"} : f32[4,32]
+  %old = slice(%w) {starts=[1, 0], steps=[1, 1], stops=[2, 32]} : f32[1,32]
+  assign(%w, %x)
+  %y = exp(%old) : f32[1,32]
+  return %y
+})",
+     "%old = slice(%w)"},
+    {"a result does not overwrite what the chain reads through strides", R"(
+graph @main(%x: f32[32,32]) -> (f32[32,32]) {
+  %a = exp(%x) : f32[32,32]
+  %t = transpose(%a) {permutation=[1, 0]} : f32[32,32]
+  %y = add(%a, %t) : f32[32,32]
+  return %y
+})",
+     nullptr},
+    {"a state that only grows is written in place", R"(
+state "w" : f32[4,32]
+graph @main(%x: f32[2,32], %i: i32[2]) -> (f32[4,32]) {
+  %w = variable() {name="w"} : f32[4,32]
+  %new = index_put(%w, %x, %i) : f32[4,32]
+  %y = exp(%new) : f32[4,32]
+  assign(%w, %new)
+  return %y
+})",
+     "value %new : f32[4,32] at storage(0)"},
+    {"a state whose old value is read later is not", R"(
+state "w" : f32[4,32]
+graph @main(%x: f32[2,32], %i: i32[2]) -> (f32[4,32]) {
+  %w = variable() {name="w"} : f32[4,32]
+  %new = index_put(%w, %x, %i) : f32[4,32]
+  %y = sub(%new, %w) : f32[4,32]
+  assign(%w, %new)
+  return %y
+})",
+     "assign](%w, %new)"},
+    {"a state that changes again before its value is read is not", R"(
+state "w" : f32[4,32]
+graph @main(%x: f32[2,32], %i: i32[2]) -> (f32[4,32]) {
+  %w = variable() {name="w"} : f32[4,32]
+  %new = index_put(%w, %x, %i) : f32[4,32]
+  assign(%w, %new)
+  %twice = add(%new, %new) : f32[4,32]
+  assign(%w, %twice)
+  %y = neg(%new) : f32[4,32]
+  return %y
+})",
+     nullptr},
     {"a broadcast reader of a chain waits for its end", R"(
 graph @main(%x: f32[8], %z: f32[4,8]) -> (f32[4,8], f32[8]) {
   %a = exp(%x) : f32[8]

@@ -76,7 +76,7 @@ class Generator {
   std::string one_op() {
     static const char* const kUnary[] = {"neg", "tanh", "sigmoid", "relu", "abs", "square"};
     static const char* const kBinary[] = {"add", "sub", "mul", "maximum", "minimum"};
-    switch (below(reduces_ ? 15 : 12)) {
+    switch (below(reduces_ ? 18 : 15)) {
       case 0:
       case 1: {
         const Value a = any();
@@ -115,7 +115,11 @@ class Generator {
         return str("  assign(%s2, %", pick(kRow).name, ")\n");
       case 12:
       case 13:
-      case 14: {
+      case 14:
+        return moved();
+      case 15:
+      case 16:
+      case 17: {
         const Value a = any();
         return define(str("all_reduce(%", a.name, ") {op=\"mean\"}"), a.shape);
       }
@@ -124,6 +128,40 @@ class Generator {
         const std::string name = str("v", count_++);
         return str("  %", name, " = reshape(%", a.name, ") {shape=[8, 4]} : f32[8,4]\n") +
                define(str("reshape(%", name, ") {shape=[4, 8]}"), kFull);
+      }
+    }
+  }
+
+  // Elements in another order, which chains read by strides.
+  std::string moved() {
+    const std::string name = str("v", count_++);
+    const std::string from = str("  %", name, " = slice(%", pick(kFull).name, ")");
+    const int row = below(4), column = below(8);
+    switch (below(5)) {
+      case 0:  // neighbouring elements
+        return from +
+               str(" {starts=[", row, ", 0], steps=[1, 1], stops=[", row + 1,
+                   ", 8]} : f32[1,8]\n") +
+               define(str("reshape(%", name, ") {shape=[8]}"), kRow);
+      case 1:
+        return from +
+               str(" {starts=[0, ", column, "], steps=[1, 1], stops=[4, ", column + 1,
+                   "]} : f32[4,1]\n") +
+               define(str("add(%", name, ", %", pick(kColumn).name, ")"), kColumn);
+      case 2:
+        return from + " {starts=[0, 1], steps=[2, 2], stops=[4, 8]} : f32[2,4]\n" +
+               define(str("reshape(%", name, ") {shape=[8]}"), kRow);
+      case 3: {
+        const std::string back = str("v", count_++);
+        const std::string there = str("  %", name, " = transpose(%", pick(kFull).name,
+                                      ") {permutation=[1, 0]} : f32[8,4]\n  %", back, " = tanh(%",
+                                      name, ") : f32[8,4]\n");
+        return there + define(str("transpose(%", back, ") {permutation=[1, 0]}"), kFull);
+      }
+      default: {
+        const std::string row =
+            str("  %", name, " = reshape(%", pick(kRow).name, ") {shape=[1, 8]} : f32[1,8]\n");
+        return row + define(str("broadcast_to(%", name, ") {shape=[4, 8]}"), kFull);
       }
     }
   }

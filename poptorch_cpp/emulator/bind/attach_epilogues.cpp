@@ -103,9 +103,7 @@ class EpilogueAttacher {
     if (!node || node->epilogue || !node->def->writes.empty()) return false;
     if (node->outputs.empty() || node->outputs[0] == kNoValue) return false;
     const Value& made = plan_.value(node->outputs[0]);
-    if (made.storage != plan_.value(input).storage || !(made.type == plan_.value(input).type)) {
-      return false;
-    }
+    if (!plan_.same_memory(node->outputs[0], input)) return false;
     const auto seen = std::count_if(chain.inputs.begin(), chain.inputs.end(), [&](ValueId id) {
       return plan_.value(id).storage == made.storage;
     });
@@ -119,7 +117,7 @@ class EpilogueAttacher {
     for (ValueId input : chain.inputs) {
       const Storage& storage = plan_.storage_of(input);
       if (storage.base != Base::kArena || storage.writers != 1) continue;
-      if (plan_.value(input).type.shape != chain.space) continue;
+      if (!plan_.fills(input, chain.space)) continue;
       for (size_t writer : accesses_.at(plan_.value(input).storage).writers) {
         if (can_produce(writer, input, chain)) producers.emplace_back(key(writer), writer);
       }

@@ -90,7 +90,7 @@ void CarriedLayouts::estimate(const Node& node) {
   if (!chain || chain->random) return;
   Layout layout;
   for (ValueId id : chain->inputs) {
-    const bool full = id != kNoValue && plan_.value(id).type.shape == chain->space;
+    const bool full = id != kNoValue && plan_.fills(id, chain->space);
     if (full && layout == Layout{}) layout = held(id);
   }
   if (!outputs_of(node).empty()) layout = held(outputs_of(node)[0]);

@@ -2,11 +2,13 @@
 // row's kernel for an op (with its chain as epilogue), else a foreign provider's or the reference
 // kernel.
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "emulator/bind/kernel_maker.hpp"
 #include "emulator/bind/plan.hpp"
 #include "support/error.hpp"
+#include "support/strings.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -27,14 +29,17 @@ class ChainWirer {
       for (ValueId id : op.inputs) wired.operands.push_back(register_of(id));
       for (ValueId id : op.results) note(id);
     }
-    for (ValueId id : chain_.outputs) spec.stored.push_back(full_.at(plan_.value(id).storage));
+    for (ValueId id : chain_.outputs) spec.stored.push_back(full_.at(place_of(id)));
     return spec;
   }
 
  private:
+  using Place = std::pair<int32_t, int64_t>;  // storage, offset
+  Place place_of(ValueId id) const { return {plan_.value(id).storage, plan_.value(id).offset}; }
+
   void note(ValueId id) {
-    if (plan_.value(id).type.shape == chain_.space) {
-      full_[plan_.value(id).storage] = next_++;
+    if (plan_.fills(id, chain_.space)) {
+      full_[place_of(id)] = next_++;
     } else {
       partial_[id] = next_++;
     }
@@ -42,7 +47,7 @@ class ChainWirer {
 
   int32_t register_of(ValueId id) const {
     if (id == kNoValue) return -1;
-    if (plan_.value(id).type.shape == chain_.space) return full_.at(plan_.value(id).storage);
+    if (plan_.fills(id, chain_.space)) return full_.at(place_of(id));
     auto it = partial_.find(id);
     if (it != partial_.end()) return it->second;
     for (const auto& [other, reg] : partial_) {
@@ -55,7 +60,7 @@ class ChainWirer {
   const Chain& chain_;
   ValueId produced_;
   int32_t next_ = 0;
-  std::unordered_map<int32_t, int32_t> full_;  // by storage: values of the chain's shape
+  std::map<Place, int32_t> full_;  // values of the chain's shape
   std::unordered_map<ValueId, int32_t> partial_;
 };
 
@@ -71,6 +76,7 @@ class KernelBinder {
     for (Node& node : block) {
       support::check_interrupt();
       for_each_block(node, [&](std::vector<Node>& inner) { run(inner); });
+      check_inputs(node);
       if (auto* chain = as<ChainNode>(node)) bind_chain(*chain);
       if (auto* reorder = as<ReorderNode>(node)) {
         finish(reorder->call, maker_.make(ReorderSpec{reorder->from, reorder->to}));
@@ -90,6 +96,16 @@ class KernelBinder {
   }
 
  private:
+  // Only chains read values by strides.
+  void check_inputs(const Node& node) const {
+    for (ValueId id : inputs_of(node)) {
+      if (id == kNoValue || !plan_.value(id).is_strided()) continue;
+      throw support::InternalError(
+          support::str("[bind] %", plan_.value(id).name,
+                       " has strides, and a node that is not a chain reads it."));
+    }
+  }
+
   void bind_chain(ChainNode& node) {
     finish(node.call, maker_.make(ChainWirer(plan_, node.chain, kNoValue).run()));
   }

@@ -67,7 +67,7 @@ class StateLayouts {
         if (id == kNoValue) continue;
         Users& users = users_[plan_.value(id).storage];
         users.chains.push_back(&chain);
-        if (plan_.value(id).type.shape != chain.space) users.plain_only = true;
+        if (!plan_.fills(id, chain.space)) users.plain_only = true;
       }
     }
   }
@@ -108,7 +108,7 @@ class StateLayouts {
           if (id == kNoValue) continue;
           const int32_t other = plan_.value(id).storage;
           const ir::Type& type = plan_.value(id).type;
-          if (type.shape != chain->space) continue;
+          if (!plan_.fills(id, chain->space)) continue;
           if (!is_kept(other)) continue;
           const Users& others = users_.at(other);
           const Storage& held = plan_.storages[other];
@@ -248,7 +248,7 @@ class ValueLayouts {
   void take_inputs(Chain& chain, const Layout& layout) {
     for (ValueId& id : chain.inputs) {
       if (id == kNoValue) continue;
-      const bool full = plan_.value(id).type.shape == chain.space;
+      const bool full = plan_.fills(id, chain.space);
       const ValueId held = in_layout(id, full ? layout : Layout{});
       if (held == id) continue;
       for (ChainOp& op : chain.ops) {
@@ -276,7 +276,7 @@ class ValueLayouts {
     }
     if (chain.random) return {};
     for (ValueId id : chain.inputs) {
-      if (plan_.value(id).type.shape != chain.space) continue;
+      if (!plan_.fills(id, chain.space)) continue;
       const Layout& layout = storage(id).layout;
       if (layout.kind != LayoutKind::kPlain) return layout;
     }

@@ -24,10 +24,16 @@ struct Group {
   ir::Shape space;
   int micro_batch_offset = 0;
   std::set<int32_t> reads, writes;  // storages
-  // Storages that a member accesses with a shape other than the space's, or at an offset.
+  // Storages that a member accesses with a shape other than the space's, at an offset or by
+  // strides.
   std::set<int32_t> partial;
   bool open = true;
 };
+
+const ir::Shape& space_of(const Plan& plan, const ir::OpDef& def,
+                          const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  return plan.value(outputs.empty() ? inputs[def.writes[0]] : outputs[0]).type.shape;
+}
 
 class ChainFuser {
  public:
@@ -42,7 +48,7 @@ class ChainFuser {
       if (has_blocks(node)) {
         close_all();
         for_each_block(node, [&](std::vector<Node>& inner) { ChainFuser(plan_, inner).run(); });
-      } else if (op && is_fusible(*op)) {
+      } else if (op && is_part(*op)) {
         add(i);
       } else {
         close_conflicts(node);
@@ -54,39 +60,15 @@ class ChainFuser {
  private:
   const OpNode& op_at(size_t index) const { return *as<OpNode>(block_[index]); }
 
-  const ir::Shape& space_of(const OpNode& node) const {
-    const ValueId id = node.outputs.empty() ? node.inputs[node.def->writes[0]] : node.outputs[0];
-    return plan_.value(id).type.shape;
-  }
-
-  bool is_fusible(const OpNode& node) const {
-    if (!node.def->elementwise && node.def->writes.empty()) return false;
-    if (node.outputs.empty() && node.def->writes.empty()) return false;
-    std::vector<ir::DType> operands;
-    const ir::Shape& space = space_of(node);
-    for (ValueId id : node.inputs) {
-      if (id == kNoValue) continue;
-      operands.push_back(plan_.value(id).type.dtype);
-      auto together = ir::broadcast(plan_.value(id).type.shape, space);
-      if (!together || *together != space) return false;
-    }
-    for (ValueId id : node.outputs) {
-      if (id == kNoValue || plan_.value(id).type.shape != space) return false;
-    }
-    std::vector<ir::DType> results;
-    for (ValueId id : results_of(*node.def, node.inputs, node.outputs)) {
-      if (plan_.value(id).type.shape != space) return false;
-      results.push_back(plan_.value(id).type.dtype);
-    }
-    if (ir::element_count(space) == 0) return false;
-    return TileProgramBuilder::supports(*node.def, node.instruction->attrs, operands, results);
+  bool is_part(const OpNode& node) const {
+    return is_fusible(plan_, *node.def, node.instruction->attrs, node.inputs, node.outputs);
   }
 
   Group single(size_t index) const {
     const OpNode& node = op_at(index);
     Group group;
     group.members = {index};
-    group.space = space_of(node);
+    group.space = space_of(plan_, *node.def, node.inputs, node.outputs);
     group.micro_batch_offset = node.instruction->micro_batch_offset;
     for_each_access(plan_, block_[index], [&](int32_t storage, bool write) {
       (write ? group.writes : group.reads).insert(storage);
@@ -94,7 +76,7 @@ class ChainFuser {
     auto note_partial = [&](ValueId id) {
       if (id == kNoValue) return;
       const Value& value = plan_.value(id);
-      if (value.type.shape != group.space || value.offset != 0) group.partial.insert(value.storage);
+      if (!plan_.fills(id, group.space) || value.offset != 0) group.partial.insert(value.storage);
     };
     for (ValueId id : node.inputs) note_partial(id);
     for (ValueId id : node.outputs) note_partial(id);
@@ -298,6 +280,30 @@ class ChainFuser {
 };
 
 }  // namespace
+
+bool is_fusible(const Plan& plan, const ir::OpDef& def, const ir::Attrs& attrs,
+                const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs) {
+  if (!def.elementwise && def.writes.empty()) return false;
+  if (outputs.empty() && def.writes.empty()) return false;
+  std::vector<ir::DType> operands;
+  const ir::Shape& space = space_of(plan, def, inputs, outputs);
+  for (ValueId id : inputs) {
+    if (id == kNoValue) continue;
+    operands.push_back(plan.value(id).type.dtype);
+    auto together = ir::broadcast(plan.value(id).type.shape, space);
+    if (!together || *together != space) return false;
+  }
+  for (ValueId id : outputs) {
+    if (id == kNoValue || plan.value(id).type.shape != space) return false;
+  }
+  std::vector<ir::DType> results;
+  for (ValueId id : results_of(def, inputs, outputs)) {
+    if (plan.value(id).type.shape != space) return false;
+    results.push_back(plan.value(id).type.dtype);
+  }
+  if (ir::element_count(space) == 0) return false;
+  return TileProgramBuilder::supports(def, attrs, operands, results);
+}
 
 void fuse_chains(Plan& plan) {
   if (plan.options.reference_only) return;

@@ -115,8 +115,11 @@ std::shared_ptr<const TileProgram> KernelMaker::tile_program(const ChainSpec& ch
       const auto& literal = program_.constants[storage.index];
       registers.push_back(builder.constant(type.dtype, literal.number_at(0)));
     } else {
+      const Value& value = values_.value(id);
       registers.push_back(builder.input(
-          type.dtype, operand_strides(type.shape, storage.layout.kind, space, order)));
+          type.dtype, value.is_strided()
+                          ? strided_operand(type.shape, value.strides, space, order)
+                          : operand_strides(type.shape, storage.layout.kind, space, order)));
     }
   }
   for (const ChainSpec::Op& op : chain.ops) {

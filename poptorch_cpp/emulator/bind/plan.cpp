@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "emulator/bind/strided_views.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -38,8 +39,11 @@ class Planner {
 
   Plan run() {
     make_values();
+    const StridedViews strided(plan_);
+    strided_ = &strided;
     for (const auto& ipu : program_.ipus) scan_span(ipu.body, -1, false);
     for (const auto& ipu : program_.ipus) alias_views(ipu.body);
+    for (const auto& ipu : program_.ipus) write_states_in_place(ipu.body);
     for (const auto& ipu : program_.ipus) plan_.bodies.push_back(make_nodes(ipu.body));
     plan_.arena_bytes.resize(program_.ipus.size());
     for (const auto& body : plan_.bodies) count(body);
@@ -122,26 +126,54 @@ class Planner {
         writes_[storage(id)].push_back(place.position);
       }
     }
-    if (instruction.view) {
+    if (instruction.view || strided_->may_be_view(instruction)) {
       views_[instruction.outputs[0]].push_back(place);
     }
   }
 
   void alias_views(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
-      if (instruction.view && may_alias(instruction.inputs[0], instruction.outputs[0])) {
-        const TensorId from = instruction.inputs[0];
-        Value& view = plan_.values[instruction.outputs[0]];
-        view.storage = storage(from);
-        view.offset = plan_.value(from).offset;
+      if (is_view(instruction)) {
         aliased_.insert(&instruction);
-        if (view.type != plan_.value(from).type) plan_.storage_of(from).resized = true;
+        // Its readers now read this storage, which matters for later views of it.
+        auto& reads = reads_[instruction.inputs[0]];
+        const auto& own = reads_[instruction.outputs[0]];
+        reads.insert(reads.end(), own.begin(), own.end());
       }
       for (const auto& inner : instruction.blocks) alias_views(inner);
     }
   }
 
-  bool may_alias(TensorId from, TensorId to) {
+  // Makes the result a view of the operand where that changes no value.
+  bool is_view(const Instruction& instruction) {
+    const bool moves = !instruction.view && strided_->may_be_view(instruction);
+    if (!instruction.view && !moves) return false;
+    const TensorId from = instruction.inputs[0];
+    const TensorId to = instruction.outputs[0];
+    if (moves) return may_alias_with_views(storage(from), to) && make_strided(instruction);
+    if (!may_alias(storage(from), to)) return false;
+    if (plan_.value(from).is_strided()) return make_strided(instruction);
+    Value& view = plan_.values[to];
+    view.storage = storage(from);
+    view.offset = plan_.value(from).offset;
+    if (view.type != plan_.value(from).type) plan_.storage_of(from).resized = true;
+    return true;
+  }
+
+  bool make_strided(const Instruction& instruction) {
+    return strided_->make_view(instruction, plan_);
+  }
+
+  // Returns whether `to`, and every view of it, may be an alias of `memory`: only chains can copy
+  // what has strides.
+  bool may_alias_with_views(StorageId memory, TensorId to) {
+    const std::vector<TensorId> views = strided_->views_of(to);
+    return may_alias(memory, to) && std::all_of(views.begin(), views.end(), [&](TensorId view) {
+             return may_alias_with_views(memory, view);
+           });
+  }
+
+  bool may_alias(StorageId memory, TensorId to) {
     const auto view = static_cast<size_t>(to);
     if (program_.tensors[view].base == Base::kState || views_[view].size() != 1) return false;
     if (writes_[storage(to)].size() != 1 || overwritten_[view]) return false;
@@ -158,13 +190,82 @@ class Planner {
       if (span == -1) return false;
       last = std::max(last, position);
     }
-    for (int64_t write : writes_[storage(from)]) {
+    for (int64_t write : writes_[memory]) {
       if (write > made.position && write <= last) return false;
     }
-    // The view's readers now read this storage, which matters for later views of it.
-    auto& reads = reads_[from];
-    reads.insert(reads.end(), reads_[view].begin(), reads_[view].end());
     return true;
+  }
+
+  // Lets an op that can work in place write a state itself, where the only use of the state's old
+  // value is the op, and its result is what the state becomes: a cache that grows by a row.
+  void write_states_in_place(const std::vector<Instruction>& block) {
+    std::map<StorageId, const Instruction*> makers;
+    for (const Instruction& instruction : block) {
+      for (const auto& inner : instruction.blocks) write_states_in_place(inner);
+      if (instruction.kind != Kind::kCompute || aliased_.count(&instruction)) continue;
+      if (instruction.op == "assign" && instruction.outputs.empty()) {
+        const auto maker = makers.find(storage(instruction.inputs[1]));
+        if (maker == makers.end() || !can_write(*maker->second, instruction)) continue;
+        const StorageId made = maker->first;
+        for (Value& value : plan_.values) {
+          if (value.storage == made) value.storage = storage(instruction.inputs[0]);
+        }
+        plan_.storage_of(instruction.inputs[0]).resized = true;
+        aliased_.insert(&instruction);
+      } else if (!instruction.outputs.empty() && instruction.outputs[0] != program::kNoTensor) {
+        makers[storage(instruction.outputs[0])] = &instruction;
+      }
+    }
+  }
+
+  // Returns whether `maker` may write its result 0 over the state that `assign` gives it to.
+  bool can_write(const Instruction& maker, const Instruction& assign) {
+    const TensorId state = assign.inputs[0];
+    const StorageId old = storage(state), made = storage(maker.outputs[0]);
+    const ir::OpDef& def = *def_of(maker);
+    const KernelRow* row = all_kernels().find(def.name);
+    if (def.elementwise) return false;  // a chain writes the state as well as its result
+    if (!row || row->in_place_input.empty() || row->in_place_input[0] < 0) return false;
+    const Value& operand = plan_.value(maker.inputs[row->in_place_input[0]]);
+    const Storage& result = plan_.storages[made];
+    const bool whole = operand.storage == old && operand.offset == 0 && !operand.is_strided() &&
+                       plan_.value(state).offset == 0 &&
+                       operand.type.bytes() == plan_.storages[old].bytes();
+    if (!whole || plan_.options.reference_only) return false;
+    if (result.base != Base::kArena || result.bytes() != plan_.storages[old].bytes()) return false;
+    const auto uses = std::count_if(maker.inputs.begin(), maker.inputs.end(), [&](TensorId id) {
+      return id != program::kNoTensor && storage(id) == old;
+    });
+    if (uses != 1 || writes_[made].size() != 1) return false;
+    return is_first_write(old, made, assign);
+  }
+
+  // Returns whether nothing sees that `state` changes where `made` is written instead of at the
+  // assignment: no read of the old value lies between, and no write before the last read of `made`.
+  bool is_first_write(StorageId state, StorageId made, const Instruction& assign) {
+    const auto& assigned = reads_[assign.inputs[1]];
+    const int64_t from = writes_[made][0];
+    const auto next = std::ranges::find_if(writes_[state], [&](int64_t at) { return at > from; });
+    if (next == writes_[state].end()) return false;
+    const Place* change = nullptr;
+    for (const Place& read : assigned) {
+      if (read.position == *next) change = &read;
+    }
+    if (!change) return false;
+    int64_t last = from;
+    for (size_t id = 0; id < plan_.values.size(); ++id) {
+      const auto tensor = static_cast<TensorId>(id);
+      const StorageId memory = storage(tensor);
+      if (memory != state && memory != made) continue;
+      for (const Place& read : reads_[tensor]) {
+        if (read.span != change->span) return false;
+        const bool between = read.position > from && read.position < *next;
+        if (memory == state && between) return false;
+        if (memory == made) last = std::max(last, read.position);
+      }
+    }
+    return std::ranges::none_of(writes_[state],
+                                [&](int64_t at) { return at > *next && at <= last; });
   }
 
   std::vector<Node> make_nodes(const std::vector<Instruction>& block) {
@@ -237,7 +338,8 @@ class Planner {
   Table<ValueId, std::vector<Place>> views_;  // the view instructions that make it
   Table<ValueId, bool> overwritten_;
   Table<StorageId, std::vector<int64_t>> writes_;  // positions
-  std::set<const Instruction*> aliased_;           // look-up only
+  const StridedViews* strided_ = nullptr;
+  std::set<const Instruction*> aliased_;  // look-up only
 };
 
 }  // namespace

@@ -58,6 +58,10 @@ Plan make_plan(const program::Program& program, const ir::Registry& registry,
                const EngineOptions& options);
 // Gathers element-wise ops and updates into chains, within a block, never across a hazard.
 void fuse_chains(Plan& plan);
+// Returns whether fuse_chains makes the op a part of a chain: an element-wise op or an update of
+// types that tile programs compute.
+bool is_fusible(const Plan& plan, const ir::OpDef& def, const ir::Attrs& attrs,
+                const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
 // Attaches chains as epilogues to the producer of one of their inputs, where the pair can run at
 // one place.
 void attach_epilogues(Plan& plan);

@@ -155,7 +155,8 @@ class ArenaPlanner {
         for (ValueId input : chain->inputs) {
           if (input == kNoValue || is_one_of(inputs_of(node), input)) continue;
           if (is_one_of(chain->outputs, input)) continue;  // the chain also writes it
-          if (plan_.value(input).type.shape == chain->space && share(output, input)) break;
+          if (is_read_elsewhere(*chain, input)) continue;
+          if (plan_.fills(input, chain->space) && share(output, input)) break;
         }
       }
     }
@@ -179,6 +180,14 @@ class ArenaPlanner {
   bool is_one_of(std::span<const ValueId> values, ValueId input) const {
     return std::any_of(values.begin(), values.end(), [&](ValueId id) {
       return id != kNoValue && plan_.value(id).storage == plan_.value(input).storage;
+    });
+  }
+
+  // Returns whether the chain also reads the input's memory in another order.
+  bool is_read_elsewhere(const Chain& chain, ValueId input) const {
+    return std::any_of(chain.inputs.begin(), chain.inputs.end(), [&](ValueId id) {
+      return id != kNoValue && plan_.value(id).storage == plan_.value(input).storage &&
+             !plan_.same_memory(id, input);
     });
   }
 

@@ -123,6 +123,13 @@ class CodeParser {
         lexer_.integer("a storage", 0, static_cast<int64_t>(code_.storages.size()) - 1));
     if (lexer_.accept(",")) value.offset = lexer_.integer("an offset");
     lexer_.expect(")");
+    if (lexer_.accept("by")) {
+      lexer_.expect("[");
+      do {
+        value.strides.push_back(lexer_.integer("a stride"));
+      } while (lexer_.accept(","));
+      lexer_.expect("]");
+    }
     const auto id = static_cast<ValueId>(code_.values.size());
     if (!names_.emplace(value.name.text(), id).second) {
       lexer_.fail_at(place, str("%", value.name, " is declared twice."));

@@ -59,7 +59,9 @@ void TablePrinter::print(std::ostream& out) {
     out << "value %" << names_[i] << " : " << value.type << " at storage("
         << numbers[value.storage];
     if (value.offset != 0) out << ", " << value.offset;
-    out << ")\n";
+    out << ")";
+    if (value.is_strided()) out << " by " << ir::shape_text(value.strides);
+    out << "\n";
   }
 }
 

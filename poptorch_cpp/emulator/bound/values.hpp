@@ -44,6 +44,17 @@ struct Value {
   int32_t storage = -1;
   int64_t offset = 0;  // bytes, in the storage
   support::Symbol name;
+  ir::Shape strides = {};  // elements; empty: the elements lie next to each other
+
+  // Whether only chains can read it.
+  bool is_strided() const { return !strides.empty(); }
+  // Returns the bytes from its first element to the end of its last.
+  int64_t extent() const {
+    if (!is_strided()) return type.bytes();
+    int64_t last = 0;
+    for (size_t d = 0; d < strides.size(); ++d) last += (type.shape[d] - 1) * strides[d];
+    return (last + 1) * ir::size_of(type.dtype);
+  }
 };
 
 struct ValueTable {
@@ -56,7 +67,11 @@ struct ValueTable {
   // Returns whether both values are the same bytes with the same type.
   bool same_memory(ValueId a, ValueId b) const {
     return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
-           value(a).type == value(b).type;
+           value(a).type == value(b).type && value(a).strides == value(b).strides;
+  }
+  // Returns whether the value has one element for each of `space`, in the order of its memory.
+  bool fills(ValueId id, const ir::Shape& space) const {
+    return value(id).type.shape == space && !value(id).is_strided();
   }
 };
 

@@ -14,8 +14,15 @@ class DeclarationVerifier {
         refuse("value %", value.name, " has no storage.");
       }
       const Storage& storage = code_.storages[value.storage];
-      if (value.offset < 0 || value.offset > storage.bytes() - value.type.bytes()) {
-        refuse("value %", value.name, " of ", value.type.bytes(), " bytes at ", value.offset,
+      if (value.is_strided() && value.strides.size() != value.type.shape.size()) {
+        refuse("value %", value.name, " has ", value.strides.size(), " strides for ",
+               value.type.rank(), " dimensions.");
+      }
+      if (std::ranges::any_of(value.strides, [](int64_t stride) { return stride < 0; })) {
+        refuse("value %", value.name, " has a negative stride.");
+      }
+      if (value.offset < 0 || value.offset > storage.bytes() - value.extent()) {
+        refuse("value %", value.name, " of ", value.extent(), " bytes at ", value.offset,
                " is not within its storage of ", storage.bytes(), " bytes.");
       }
     }

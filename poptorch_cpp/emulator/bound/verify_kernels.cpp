@@ -49,12 +49,18 @@ class KernelVerifier {
     if (op.epilogue && op.outputs.empty()) refuse_at(place_, "has an epilogue, but no result.");
   }
 
+  void refuse_strided(ValueId id) const {
+    if (id == kNoValue || !code_.value(id).is_strided()) return;
+    refuse_at(place_, "uses %", code_.value(id).name, ", which only chains can read.");
+  }
+
   void check_types(const std::vector<ValueId>& given,
                    const std::vector<program::TensorId>& expected, std::string_view what) const {
     if (given.size() != expected.size()) {
       refuse_at(place_, "has ", given.size(), " ", what, ", not ", expected.size(), ".");
     }
     for (size_t i = 0; i < given.size(); ++i) {
+      refuse_strided(given[i]);
       const ir::Type* type = tensor_type(expected[i]);
       if ((given[i] == kNoValue) != (type == nullptr)) {
         refuse_at(place_, "has the ", what, " of another instruction: one is absent.");
@@ -83,6 +89,7 @@ class KernelVerifier {
     }
     for (const ChainSpec::Op& one : chain.ops) check_chained(one, registers);
     for (size_t i = 0; i < chain.stored.size(); ++i) {
+      refuse_strided(chain.outputs[i]);
       const ir::Type& type = code_.value(chain.outputs[i]).type;
       if (!(type.shape == code_.value(chain.outputs[0]).type.shape) ||
           type.dtype != register_type(registers, chain.stored[i])) {

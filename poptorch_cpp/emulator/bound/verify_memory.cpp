@@ -74,7 +74,7 @@ class MemoryVerifier {
   }
   Range range(ValueId id) const {
     const int64_t begin = code_.storage_of(id).offset + code_.value(id).offset;
-    return {begin, begin + code_.value(id).type.bytes()};
+    return {begin, begin + code_.value(id).extent()};
   }
   bool same_storage(ValueId a, ValueId b) const {
     return a == b ||

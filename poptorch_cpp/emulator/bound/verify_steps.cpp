@@ -96,6 +96,9 @@ class StepVerifier {
       if (id == kNoValue && kernel) continue;
       if (!index_ok(id, code_.values.size()))
         refuse_at(place_, "has an argument that does not exist.");
+      if (!kernel && code_.value(id).is_strided()) {
+        refuse_at(place_, "uses %", code_.value(id).name, ", which only chains can read.");
+      }
       const Storage& storage = code_.storage_of(id);
       if (storage.base == Base::kArena && storage.ipu != static_cast<int>(place_.ipu)) {
         refuse_at(place_, "uses %", code_.value(id).name, " of IPU ", storage.ipu, ".");

@@ -8,6 +8,7 @@
 #include "emulator/collectives/attempts.hpp"
 #include "emulator/host/clock.hpp"
 #include "emulator/transport/fabric.hpp"
+#include "program/program.hpp"
 #include "storage/container.hpp"
 #include "support/build_id.hpp"
 #include "support/error.hpp"

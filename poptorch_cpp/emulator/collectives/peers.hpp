@@ -13,7 +13,10 @@
 #include "emulator/bound/share.hpp"
 #include "emulator/transport/shared_pages.hpp"
 #include "emulator/transport/tag.hpp"
-#include "program/program.hpp"
+
+namespace poptorch::program {
+struct Program;
+}
 
 namespace poptorch::emulator {
 

@@ -34,7 +34,11 @@ Shape memory_strides(const Shape& shape, Layout::Kind kind) {
 
 Shape operand_strides(const Shape& operand, Layout::Kind kind, const Shape& result,
                       Layout::Kind result_kind) {
-  const Shape own = memory_strides(operand, kind);
+  return strided_operand(operand, memory_strides(operand, kind), result, result_kind);
+}
+
+Shape strided_operand(const Shape& operand, const Shape& own, const Shape& result,
+                      Layout::Kind result_kind) {
   Shape by_type(result.size(), 0);
   for (size_t d = 0; d < operand.size(); ++d) {
     if (operand[d] != 1) by_type[result.size() - operand.size() + d] = own[d];

@@ -22,6 +22,10 @@ ir::Shape memory_strides(const ir::Shape& shape, Layout::Kind kind);
 ir::Shape operand_strides(const ir::Shape& operand, Layout::Kind kind, const ir::Shape& result,
                           Layout::Kind result_kind);
 
+// The same for an operand with the strides `own`, one for each dimension of its type.
+ir::Shape strided_operand(const ir::Shape& operand, const ir::Shape& own, const ir::Shape& result,
+                          Layout::Kind result_kind);
+
 // Chooses the layouts of element-wise ops and updates, and the engines' fused chains. Everything of
 // the result's shape takes the layout of the first such operand that is not plain; the rest becomes
 // plain.

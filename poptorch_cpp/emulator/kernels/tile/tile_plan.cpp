@@ -52,7 +52,11 @@ void PlannedProgram::collapse() {
     sizes_ = {1};
     for (size_t b = 0; b < all.size(); ++b) merged[b] = {b < inputs_.size() ? 0 : 1};
   }
-  for (size_t b = 0; b < all.size(); ++b) all[b]->strides = merged[b];
+  const Shape dense = ir::row_major_strides(sizes_);
+  for (size_t b = 0; b < all.size(); ++b) {
+    all[b]->strides = merged[b];
+    all[b]->dense = merged[b] == dense;
+  }
   if (sizes_.size() > kMaxDims) throw InternalError("[tile program] too many dimensions.");
 }
 

@@ -22,6 +22,7 @@ struct TileBuffer {
   int reg = -1;
   bool uniform = false;  // one element for the whole space
   bool scalar = false;   // uniform, and only read by number(): the memory is the register
+  bool dense = false;    // its elements are in the order of the space
   bool direct = false;   // used in place of, or written by, a register where the tile is contiguous
   int64_t element_bytes = 4;
   int64_t register_bytes = 4;  // of an element in a register
@@ -47,6 +48,7 @@ class PlannedProgram final : public TileProgram {
  private:
   friend class TileProgramBuilder;
   struct Walk;
+  struct Position;
 
   void shorten();
   void place();
@@ -57,6 +59,13 @@ class PlannedProgram final : public TileProgram {
   bool can_take_product() const;
   void collapse();
   void run_tile(const Walk& walk, void** registers) const;
+  // Returns where the segment begins in the buffer at `base`.
+  std::byte* address(const Walk& walk, const TileBuffer& buffer, std::byte* base,
+                     int segment) const;
+  static bool is_one_run(const Walk& walk, const TileBuffer& buffer);
+  static bool is_in_place(const Walk& walk, const TileBuffer& out);
+  void load_inputs(const Walk& walk, void** registers) const;
+  void store_output(const Walk& walk, const TileBuffer& out, std::byte* base, void* held) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.

@@ -18,6 +18,13 @@ int64_t offset_of(const TileBuffer& buffer, const int64_t* index, size_t dims) {
   return offset;
 }
 
+template <typename Word>
+void gather(const std::byte* memory, int64_t stride, void* tile, int64_t n) {
+  const Word* from = reinterpret_cast<const Word*>(memory);
+  Word* to = static_cast<Word*>(tile);
+  for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+}
+
 // Copies segments between a strided buffer and a dense tile, with conversion.
 void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, void* tile,
                   int64_t n, bool load) {
@@ -28,6 +35,9 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     args.dst[0] = load ? tile : memory;
     buffer.move(args, n);
     return;
+  }
+  if (load && stride != 0 && buffer.direct && reg_bytes == 4) {
+    return gather<uint32_t>(memory, stride, tile, n);
   }
   for (int64_t i = 0; i < n; ++i) {
     std::byte* element = memory + i * stride * buffer.element_bytes;
@@ -74,11 +84,45 @@ struct PlannedProgram::Walk {
   reference::RoundingBits random[kMaxRoundings];
   int segments = 0;
   int64_t count = 0;                      // elements of the tile
+  bool together = true;                   // the segments are one run of the space
+  bool source_together = true;            // and of TileBlock::source
   int64_t length[kMaxSegments];           // of each segment
   int64_t linear[kMaxSegments];           // in the space
   int64_t in_block[kMaxSegments];         // element of TileBlock::source
   int64_t index[kMaxSegments][kMaxDims];  // coordinates, when the space has several dimensions
+
+  void clear() { segments = 0, count = 0, together = source_together = true; }
+
+  // Notes whether the new last segment continues the one before it.
+  void join_last() {
+    const int s = segments - 1;
+    if (s == 0) return;
+    together = together && linear[s] == linear[s - 1] + length[s - 1];
+    source_together = source_together && in_block[s] == in_block[s - 1] + length[s - 1];
+  }
 };
+
+// Coordinates in a space that advance along its innermost dimension, by at most a run.
+struct PlannedProgram::Position {
+  const ir::Shape& sizes;
+  int64_t index[kMaxDims];
+
+  void set(int64_t linear) {
+    for (size_t d = sizes.size(); d-- > 0;) {
+      index[d] = linear % sizes[d];
+      linear /= sizes[d];
+    }
+  }
+  void advance(int64_t count) {
+    size_t d = sizes.size() - 1;
+    index[d] += count;
+    while (d > 0 && index[d] == sizes[d]) {
+      index[d] = 0;
+      ++index[--d];
+    }
+  }
+};
+
 void PlannedProgram::fill(int reg, const void* element, void* slot, int64_t count) const {
   TileBuffer scalar{.dtype = registers_[reg].dtype,
                     .strides = {},
@@ -88,58 +132,79 @@ void PlannedProgram::fill(int reg, const void* element, void* slot, int64_t coun
   move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
 }
 
-void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
+std::byte* PlannedProgram::address(const Walk& walk, const TileBuffer& buffer, std::byte* base,
+                                   int segment) const {
   const size_t dims = sizes_.size();
-  const int64_t n = walk.count;
-  auto address = [&](const TileBuffer& buffer, std::byte* base, int s) {
-    const int64_t offset =
-        dims == 1 ? walk.linear[s] * buffer.strides[0] : offset_of(buffer, walk.index[s], dims);
-    return base + offset * buffer.element_bytes;
-  };
+  const int64_t offset = dims == 1 ? walk.linear[segment] * buffer.strides[0]
+                                   : offset_of(buffer, walk.index[segment], dims);
+  return base + offset * buffer.element_bytes;
+}
+
+bool PlannedProgram::is_one_run(const Walk& walk, const TileBuffer& buffer) {
+  return walk.segments == 1 || (buffer.dense && walk.together);
+}
+
+bool PlannedProgram::is_in_place(const Walk& walk, const TileBuffer& out) {
+  return out.direct && out.strides.back() == 1 && is_one_run(walk, out);
+}
+
+void PlannedProgram::load_inputs(const Walk& walk, void** registers) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const TileBuffer& in = inputs_[i];
     if (in.uniform || in.reg < 0) continue;
     const bool own = i == 0 && walk.block->source != nullptr;
-    const int64_t stride = own ? 1 : in.strides[dims - 1];
+    const int64_t stride = own ? 1 : in.strides.back();
+    const bool one_run = own ? walk.source_together : is_one_run(walk, in);
     std::byte* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
     registers[in.reg] = slot;
     int64_t done = 0;
-    for (int s = 0; s < walk.segments; ++s) {
+    for (int s = 0; done < walk.count; ++s) {
       std::byte* from =
           own ? const_cast<std::byte*>(walk.block->source) + walk.in_block[s] * in.element_bytes
-              : address(in, walk.buffers[i], s);
-      if (in.direct && stride == 1 && walk.segments == 1) {
+              : address(walk, in, walk.buffers[i], s);
+      const int64_t length = one_run ? walk.count : walk.length[s];
+      if (in.direct && stride == 1 && one_run) {
         registers[in.reg] = from;
       } else {
-        move_segment(in, from, stride, slot + done * in.register_bytes, walk.length[s], true);
+        move_segment(in, from, stride, slot + done * in.register_bytes, length, true);
       }
-      done += walk.length[s];
+      done += length;
     }
   }
-  for (const TileBuffer& out : outputs_) {
+}
+
+void PlannedProgram::store_output(const Walk& walk, const TileBuffer& out, std::byte* base,
+                                  void* held) const {
+  auto* tile = static_cast<std::byte*>(held);
+  int64_t done = 0;
+  for (int s = 0; done < walk.count; ++s) {
+    const int64_t length = is_one_run(walk, out) ? walk.count : walk.length[s];
+    move_segment(out, address(walk, out, base, s), out.strides.back(),
+                 tile + done * out.register_bytes, length, false);
+    done += length;
+  }
+}
+
+void PlannedProgram::run_tile(const Walk& walk, void** registers) const {
+  load_inputs(walk, registers);
+  std::byte* const* stored = walk.buffers + inputs_.size();
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const TileBuffer& out = outputs_[o];
     if (!out.direct) continue;
-    const size_t o = &out - outputs_.data();
-    const bool dense = out.strides[dims - 1] == 1 && walk.segments == 1;
-    registers[out.reg] = dense ? address(out, walk.buffers[inputs_.size() + o], 0)
-                               : walk.scratch + registers_[out.reg].slot * slot_bytes_;
+    registers[out.reg] = is_in_place(walk, out)
+                             ? address(walk, out, stored[o], 0)
+                             : walk.scratch + registers_[out.reg].slot * slot_bytes_;
   }
   for (const TileStep& step : instructions_) {
     if (step.rounding) {
       run_at_random(walk, step, registers);
     } else {
-      step.fn(arguments_of(step, registers), n);
+      step.fn(arguments_of(step, registers), walk.count);
     }
   }
-  for (const TileBuffer& out : outputs_) {
-    const size_t o = &out - outputs_.data();
-    const int64_t stride = out.strides[dims - 1];
-    if (out.direct && stride == 1 && walk.segments == 1) continue;
-    auto* tile = static_cast<std::byte*>(registers[out.reg]);
-    for (int s = 0; s < walk.segments; ++s) {
-      move_segment(out, address(out, walk.buffers[inputs_.size() + o], s), stride, tile,
-                   walk.length[s], false);
-      tile += walk.length[s] * out.register_bytes;
-    }
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const TileBuffer& out = outputs_[o];
+    if (!is_in_place(walk, out)) store_output(walk, out, stored[o], registers[out.reg]);
   }
 }
 
@@ -230,36 +295,31 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   }
   const size_t dims = sizes_.size();
   const int64_t inner = sizes_[dims - 1];
+  Position position{sizes_, {}};
   for (int64_t row = 0; row < block.rows; ++row) {
     int64_t linear = block.first + row * block.row_step;
     int64_t left = block.cols, col = 0;
-    int64_t within = dims == 1 ? linear : linear % inner;
+    position.set(linear);
     while (left > 0) {
-      const int64_t run = std::min(left, inner - within);
+      const int64_t run = std::min(left, inner - position.index[dims - 1]);
       if (run >= kDirect && walk.count > 0) {
         run_tile(walk, registers);
-        walk.segments = 0, walk.count = 0;
+        walk.clear();
       }
-      const int s = walk.segments;
+      const int s = walk.segments++;
       const bool whole = unbounded_ && run >= kDirect;
       const int64_t length = whole ? run : std::min(run, kTile - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
       walk.in_block[s] = row * block.source_step + col;
-      if (dims > 1) {
-        int64_t rest = linear;
-        for (size_t d = dims; d-- > 0;) {
-          walk.index[s][d] = rest % sizes_[d];
-          rest /= sizes_[d];
-        }
-      }
-      ++walk.segments;
+      std::copy_n(position.index, dims, walk.index[s]);
+      walk.join_last();
       walk.count += length;
-      linear += length, col += length, left -= length, within += length;
-      if (within == inner) within = 0;
+      linear += length, col += length, left -= length;
+      position.advance(length);
       if (length >= kDirect || walk.count == kTile || walk.segments == kMaxSegments) {
         run_tile(walk, registers);
-        walk.segments = 0, walk.count = 0;
+        walk.clear();
       }
     }
   }

@@ -1,0 +1,41 @@
+// Finds ops that only move elements whose result need not be stored: a slice of neighbouring
+// elements is a part of its operand's memory, and chains read any other slice, broadcast or
+// transpose through strides.
+#pragma once
+
+#include <unordered_map>
+
+#include "emulator/bind/plan.hpp"
+
+namespace poptorch::emulator {
+
+class StridedViews {
+ public:
+  // `plan` has values, but no nodes yet.
+  explicit StridedViews(const Plan& plan);
+
+  // Returns whether the instruction may become a view of operand 0, as far as its readers and the
+  // layouts of its operand are concerned.
+  bool may_be_view(const program::Instruction& instruction) const;
+
+  // Makes the result of such an instruction a view of its operand. Returns false, and changes
+  // nothing, if its elements do not have strides, or if reading them so would be slow.
+  bool make_view(const program::Instruction& instruction, ValueTable& values) const;
+
+  // Returns the results of the views that read the tensor.
+  std::vector<program::TensorId> views_of(program::TensorId id) const;
+
+ private:
+  using Readers = std::vector<const program::Instruction*>;
+
+  void collect(const std::vector<program::Instruction>& block);
+  bool is_in_chains_only(program::TensorId id) const;
+  size_t chains_reading(program::TensorId id) const;
+  bool chooses_layout(const program::Instruction& instruction) const;
+
+  const Plan& plan_;
+  std::unordered_map<program::TensorId, Readers> readers_;  // look-up only
+  bool has_layouts_ = false;                                // some op wants a layout for images
+};
+
+}  // namespace poptorch::emulator
