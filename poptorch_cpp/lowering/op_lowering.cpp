@@ -135,6 +135,14 @@ Instruction OpLowering::started(const Op& op, const Frame& frame, Kind kind) con
   return instruction;
 }
 
+// Returns the id in the random key: that of the forward op for its copy in a backward stage.
+uint64_t OpLowering::key_of(const Op& op) {
+  const auto forward = drawn_.find(op.forward_id);
+  if (forward != drawn_.end() && forward->second == &op.def()) return op.forward_id;
+  if (op.def().random) drawn_.emplace(op.id(), &op.def());
+  return op.id();
+}
+
 TensorId OpLowering::define(const Op& op, size_t i, Frame& frame, int ipu) {
   const Value* result = op.result(i);
   const TensorId id = emitter_.arena_tensor(result->type(), name_of(op, i), ipu);
@@ -154,6 +162,7 @@ void OpLowering::lower_constant(const Op& op, Frame& frame) {
 void OpLowering::lower_compute(const Op& op, Frame& frame) {
   const int ipu = ipu_of(op, frame);
   Instruction instruction = started(op, frame, Kind::kCompute);
+  instruction.op_id = mixed_id(frame.call_id, key_of(op));
   instruction.op = op.name();
   instruction.attrs = op.attrs();
   for (size_t i = 0; i < op.operand_count(); ++i) {

@@ -48,6 +48,7 @@ class OpLowering {
                                                                  TensorId to);
   program::Instruction started(const ir::Op& op, const Frame& frame,
                                program::Instruction::Kind kind) const;
+  uint64_t key_of(const ir::Op& op);
   TensorId define(const ir::Op& op, size_t i, Frame& frame, int ipu);
   TensorId copy(TensorId from, int ipu);
   void copy_to(TensorId from, TensorId to, int ipu);
@@ -76,6 +77,7 @@ class OpLowering {
   partition::Regions regions_;
   Emitter& emitter_;
   Arrival arrival_;
+  std::unordered_map<uint64_t, const ir::OpDef*> drawn_;  // random ops by id; look-up only
   // Maps MultiConv, op, IPU and stage to the convolution that launches them all.
   std::map<std::tuple<int64_t, std::string, int, int>, uint64_t> launching_;
 };

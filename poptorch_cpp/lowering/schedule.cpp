@@ -97,7 +97,8 @@ class Scheduler {
   }
 
   // A backward stage recomputes forward values where it needs them: earlier, all would live at
-  // once. Such an op has the kind of its forward op, and none of its operands is a gradient.
+  // once. Such an op has the kind of its forward op, and none of its operands is a gradient, or it
+  // is random.
   void note_computed_again() {
     std::unordered_map<uint64_t, const ir::OpDef*> defs;  // by op id; look-up only
     for (const Op* op : ops_) {
@@ -111,7 +112,7 @@ class Scheduler {
             const Op* producer = value ? value->producer() : nullptr;
             return !producer || producer->forward_id == 0 || computed_again_.count(producer);
           });
-      if (free) computed_again_.insert(op);
+      if (free || op->def().random) computed_again_.insert(op);
     }
   }
 

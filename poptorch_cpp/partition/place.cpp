@@ -14,6 +14,7 @@
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "partition/regions.hpp"
+#include "partition/smallest_form.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -247,7 +248,9 @@ class Homes {
 class Copies {
  public:
   explicit Copies(ir::Module& module)
-      : main_(module.main()), homes_(module), constants_(constant_values(main_)) {}
+      : main_(module.main()), homes_(module), constants_(constant_values(main_)) {
+    if (module.execution().forward_stages > 1) enlarged_ = enlarged_values(main_);
+  }
 
   void run() {
     for (Op* op : main_.ops()) {
@@ -266,7 +269,7 @@ class Copies {
     if (homes_.is_everywhere(value)) return value;
     const Placement home = homes_.of(value);
     if (home.ipu == ipu) return value;
-    if (constants_.contains(value)) return computed_again(value, ipu, user);
+    if (runs_again(value, user)) return computed_again(value, ipu, user);
     Value*& copy = copied_[value][ipu];
     if (copy) return copy;
     ir::Builder builder(main_, &user);
@@ -282,11 +285,18 @@ class Copies {
     builder.placement.context = context;
     copy = builder.value("ipu_copy", {value}, {{"to", int64_t{ipu}}});
     copy->set_name(value->name());
+    sources_[copy] = value;
     return copy;
   }
 
-  // Computes the value in the user's stage: nothing is sent, and nothing waits in a stash.
+  bool runs_again(const Value* value, const Op& user) const {
+    return constants_.contains(value) || (is_inner(user) && enlarged_.contains(value));
+  }
+
+  // Computes the value in the user's stage. Of a constant, nothing is sent, and nothing waits in a
+  // stash.
   Value* computed_again(Value* value, int ipu, Op& user) {
+    if (!runs_again(value, user)) return on_ipu(value, ipu, user);
     const Op* op = value->producer();
     if (!has_place(*op)) return value;
     Placement place = user.placement;
@@ -295,7 +305,10 @@ class Copies {
     if (!made) {
       std::vector<Value*> operands;
       for (Value* operand : op->operands()) {
-        operands.push_back(operand ? computed_again(operand, ipu, user) : nullptr);
+        // An operand may have become a copy on the IPU of `op`.
+        const auto source = sources_.find(operand);
+        Value* from = source == sources_.end() ? operand : source->second;
+        operands.push_back(from ? computed_again(from, ipu, user) : nullptr);
       }
       std::vector<ir::Type> types;
       for (size_t i = 0; i < op->result_count(); ++i) types.push_back(op->result(i)->type());
@@ -307,13 +320,14 @@ class Copies {
     return made->result(value->index());
   }
 
-  using ConstantPlace = std::tuple<const Op*, int, int, ir::ExecutionContext>;
+  using AgainPlace = std::tuple<const Op*, int, int, ir::ExecutionContext>;
 
   ir::Graph& main_;
   Homes homes_;
-  std::unordered_set<const Value*> constants_;
-  std::map<ConstantPlace, Op*> again_;                              // look-up only
+  std::unordered_set<const Value*> constants_, enlarged_;
+  std::map<AgainPlace, Op*> again_;                                 // look-up only
   std::unordered_map<const Value*, std::map<int, Value*>> copied_;  // look-up only
+  std::unordered_map<const Value*, Value*> sources_;                // of copies; look-up only
 };
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace poptorch::partition {
 void place_ops(ir::Module& module);
 
 // Copies each value of main to the other IPUs that use it, once, before its first use there. A
-// value that depends on constants alone is computed again there instead, in the user's stage. A
+// value that depends on constants alone is computed again there instead, in the user's stage, as
+// are, in pipelines, values that follow from much smaller ones (smallest_form.hpp). A
 // copy belongs to the stage and phase of what it copies. The home of an input is the IPU of its
 // first use (by stage, then in list order). Constants and hyper-parameters are everywhere; other
 // scalar state that several IPUs read is copied again after each write.

@@ -22,6 +22,7 @@ class Recomputation {
       : main_(main), last_stage_(2 * (static_cast<int>(forward_stages) - 1)) {
     for (const Op* op : main.ops()) {
       if (!is_inner(*op)) continue;
+      if (ir::is_checkpoint(*op)) kept_.emplace(op->operand(0), op->result());
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         const Op* variable = value ? state_read(value) : nullptr;
@@ -35,7 +36,7 @@ class Recomputation {
       if (!is_inner(*user) || 2 * user->placement.stage <= last_stage_) continue;
       copy_producers(*user);
       for (size_t i = 0; i < user->operand_count(); ++i) {
-        if (user->operand(i)) user->set_operand(i, current(user->operand(i)));
+        if (user->operand(i)) user->set_operand(i, current(user->operand(i), *user));
       }
     }
   }
@@ -49,7 +50,7 @@ class Recomputation {
 
   bool is_repeatable(const Op& op) const {
     const ir::OpDef& def = op.def();
-    if (def.has_effect() || def.random || def.runs_graphs() || def.role == ir::Role::kOpaque ||
+    if (def.has_effect() || def.runs_graphs() || def.role == ir::Role::kOpaque ||
         ir::is_checkpoint(op)) {
       return false;
     }
@@ -68,19 +69,38 @@ class Recomputation {
       open.pop_back();
       for (const Value* value : op->operands()) {
         Op* producer = value && !copies_.count(value) ? value->producer() : nullptr;
-        if (!runs_again(producer, user) || !seen.insert(producer).second) continue;
+        if (!runs_again(producer, user) || kept_.count(value)) continue;
+        if (op == &user && draw_mask(*value, user)) continue;
+        if (!seen.insert(producer).second) continue;
         found.push_back(producer);
         open.push_back(producer);
       }
     }
     std::sort(found.begin(), found.end(),
               [](const Op* a, const Op* b) { return a != b && a->is_before(b); });
-    for (const Op* op : found) copy(*op, user);
+    for (const Op* op : found) copy(*op, user, op->operands());
   }
 
-  void copy(const Op& op, Op& user) {
+  // Draws a mask of dropout from its key alone: any operand of the user that has the type of the
+  // dropped values stands in for them, so that these are not computed again. Returns false if
+  // `value` is not such a mask, or no operand fits.
+  bool draw_mask(const Value& value, Op& user) {
+    const Op& dropout = *value.producer();
+    if (!dropout.is("dropout") || value.index() != 1) return false;
+    for (Value* operand : user.operands()) {
+      if (!operand || operand->type() != dropout.operand(0)->type()) continue;
+      if (runs_again(operand->producer(), user)) continue;
+      Op& again = copy(dropout, user, {operand});
+      copies_.erase(dropout.result(0));
+      copies_[dropout.result(1)] = again.result(1);
+      return true;
+    }
+    return false;
+  }
+
+  Op& copy(const Op& op, Op& user, const std::vector<Value*>& from) {
     std::vector<Value*> operands;
-    for (Value* value : op.operands()) operands.push_back(value ? current(value) : nullptr);
+    for (Value* value : from) operands.push_back(value ? current(value, user) : nullptr);
     std::vector<ir::Type> types;
     for (size_t i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
     Op* again = main_.insert(op.def(), std::move(operands), op.attrs(), std::move(types), &user);
@@ -91,17 +111,22 @@ class Recomputation {
       again->result(i)->set_name(op.result(i)->name());
       copies_[op.result(i)] = again->result(i);
     }
+    return *again;
   }
 
-  Value* current(Value* value) const {
-    auto it = copies_.find(value);
-    return it == copies_.end() ? value : it->second;
+  // Returns what the backward stage uses in place of a forward value.
+  Value* current(Value* value, const Op& user) const {
+    const auto copy = copies_.find(value);
+    if (copy != copies_.end()) return copy->second;
+    const auto kept = kept_.find(value);
+    return kept == kept_.end() || !runs_again(value->producer(), user) ? value : kept->second;
   }
 
   ir::Graph& main_;
   int last_stage_;  // the backward stage of forward stage 0
   std::set<support::Symbol> written_;
   std::unordered_map<const Value*, Value*> copies_;  // look-up only
+  std::unordered_map<const Value*, Value*> kept_;    // the checkpoint of a value; look-up only
 };
 
 }  // namespace

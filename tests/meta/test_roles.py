@@ -21,6 +21,7 @@ ABOUT = {
     },
     "emulator/kernels/tile/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
+    "partition/recompute.cpp": {"dropout"},
     "transforms/canonicalise.cpp": {"slice"},
 }
 OPS = set(_core.op_names())

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/op_def.hpp"
+#include "support/strings.hpp"
 #include "support/table.hpp"
 
 namespace poptorch::emulator {
@@ -115,11 +116,33 @@ class ValueNumbering {
       opaque_.insert(instruction.channel);
       return false;
     }
+    const bool drawn = is_drawn(instruction);
+    if (instruction.outputs.size() != 1 && !drawn) return true;
     // An arena tensor that several instructions write has more than one value.
-    if (instruction.outputs.size() != 1 || instruction.outputs[0] == program::kNoTensor)
-      return true;
-    const auto out = static_cast<size_t>(instruction.outputs[0]);
-    if (writers_[out] == 1) numbers_[out] = result(instruction);
+    for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+      const TensorId out = instruction.outputs[i];
+      if (out == program::kNoTensor || writers_[out] != 1) continue;
+      numbers_[out] = drawn ? drawn_result(instruction, i) : result(instruction);
+    }
+    return true;
+  }
+
+  bool is_drawn(const Instruction& instruction) const {
+    const ir::OpDef* def = def_of(instruction);
+    return def && def->random && !def->has_effect();
+  }
+
+  // A random op and its copy in a backward stage have one id, which is part of the random key.
+  int drawn_result(const Instruction& instruction, size_t index) {
+    Key key{support::str(instruction.op.text(), " ", instruction.op_id, " ", index), {}};
+    return add_operands(key, instruction) ? number(std::move(key), &instruction.attrs) : kUnknown;
+  }
+
+  bool add_operands(Key& key, const Instruction& instruction) {
+    for (TensorId id : instruction.inputs) {
+      key.second.push_back(of(id));
+      if (key.second.back() == kUnknown) return false;
+    }
     return true;
   }
 
@@ -140,13 +163,9 @@ class ValueNumbering {
         return kUnknown;
     }
     const ir::OpDef& def = *def_of(instruction);
-    if (def.has_effect() || def.random) return kUnknown;
+    if (def.has_effect()) return kUnknown;
     Key key{instruction.op.text(), {}};
-    for (TensorId id : instruction.inputs) {
-      key.second.push_back(of(id));
-      if (key.second.back() == kUnknown) return kUnknown;
-    }
-    return number(std::move(key), &instruction.attrs);
+    return add_operands(key, instruction) ? number(std::move(key), &instruction.attrs) : kUnknown;
   }
 
   const Program& program_;
@@ -270,7 +289,7 @@ class ProductKeeper {
     if (instruction.kind == Kind::kRestore) return true;
     if (instruction.kind != Kind::kCompute) return false;
     const ir::OpDef& def = registry_.get(instruction.op.text());
-    return !def.has_effect() && !def.random;
+    return !def.has_effect();
   }
 
   void drop_unused(std::vector<Instruction>& block, Table<TensorId, int>& uses) const {
