@@ -4,6 +4,7 @@ Their weights can be on device meta: `poptorch.estimate` costs them without memo
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import poptorch
@@ -108,17 +109,17 @@ class Gpt2(Transformer):
 
     def __init__(self, size: Size) -> None:
         super().__init__(size, pre_norm=True)
-        allowed = torch.full((size.length, size.length), -10000.0).triu(1)
-        self.register_buffer("mask", allowed, persistent=False)
 
     def forward(self, tokens, targets):
         x = F.dropout(self.tokens(tokens) + self.positions, DROPOUT, self.training)
+        length = tokens.shape[1]
+        mask = torch.full((length, length), -10000.0, dtype=x.dtype, device=x.device).triu(1)
         for layer in self.layers:
-            x = layer(x, self.mask)
+            x = layer(x, mask)
         return self.loss(self.norm(x), targets)
 
 
-def cut(model: Transformer, layers: list[int]) -> None:
+def cut(model: Transformer, layers: Sequence[int]) -> None:
     """Divides a model: the first entry is the layers beside the embedding on IPU 0."""
     poptorch.BeginBlock(model.tokens, "embedding", ipu_id=0)
     first = layers[0]

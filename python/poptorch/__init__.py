@@ -36,6 +36,11 @@ from poptorch._impl.devices.ipu_pool import (
     ipuHardwareVersion as ipuHardwareVersion,
 )
 from poptorch._impl.files.safe_pickle import add_safe_globals as add_safe_globals
+from poptorch._impl.inspection.estimate import (
+    Estimate as Estimate,
+    IpuEstimate as IpuEstimate,
+    estimate as estimate,
+)
 from poptorch._impl.inspection.explain import (
     Explanation as Explanation,
     explain as explain,

@@ -1,9 +1,14 @@
-"""Inspects the executable cache and files of executables, and writes reports."""
+"""Estimates models, inspects the executable cache and files, and writes reports."""
 
 import argparse
 import sys
 
-from poptorch._impl.command_line import cache_command, file_command, report_command
+from poptorch._impl.command_line import (
+    cache_command,
+    estimate_command,
+    file_command,
+    report_command,
+)
 from poptorch_core import Error
 
 
@@ -17,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         The exit status: 0 for success, 1 if a file is damaged, 2 if nothing could be done.
     """
     parser = argparse.ArgumentParser(prog="python -m poptorch", description=__doc__)
-    topics = parser.add_subparsers(required=True, metavar="cache|file|report")
+    topics = parser.add_subparsers(required=True, metavar="cache|estimate|file|report")
 
     cache = topics.add_parser("cache", help="the executables that enableExecutableCaching keeps")
     actions = cache.add_subparsers(required=True, metavar="list|verify|prune")
@@ -58,6 +63,15 @@ def main(arguments: list[str] | None = None) -> int:
     report.add_argument("--to", default=".", metavar="FOLDER", help="default: the current folder")
     report.add_argument("--compare", metavar="PLACE", help="another report or executable")
     report.set_defaults(run=report_command.make)
+
+    text = "run a script until it calls a wrapped model, and print the model's memory and speed"
+    estimate = topics.add_parser("estimate", help=text, description=text)
+    estimate.add_argument("--json", action="store_true", help="print all figures as JSON")
+    estimate.add_argument("--meta", action="store_true",
+                          help="the script creates its tensors on device meta")  # fmt: skip
+    estimate.add_argument("script")
+    estimate.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the script")
+    estimate.set_defaults(run=estimate_command.estimate)
 
     given = parser.parse_args(arguments)
     try:

@@ -25,6 +25,7 @@
 #include "poptorch/blocks.hpp"
 #include "poptorch/distributed.hpp"
 #include "poptorch/errors.hpp"
+#include "poptorch/estimate.hpp"
 #include "poptorch/ops.hpp"
 #include "poptorch/optim.hpp"
 #include "poptorch/options.hpp"
@@ -65,6 +66,10 @@ class Executor {
   Tensors run(const Tensors& inputs, const Forward& forward);
   // Traces and compiles for inputs like these, without running.
   void compile(const Tensors& inputs, const Forward& forward);
+  // Returns the memory and the throughput of the model for inputs of one micro-batch. It is traced
+  // and compiled as in compile(), but nothing is allocated and nothing runs. The module and the
+  // inputs may be on device meta.
+  Estimate estimate(const Tensors& inputs, const Forward& forward);
   // Ends the running call, if there is one, within half a second: the call throws Interrupted. Any
   // thread or signal handler may call this. Some weights of the current step may then be updated on
   // the device and some not; copyWeightsToDevice() restores the module's.
@@ -155,6 +160,11 @@ class Model : public Executor {
   template <std::convertible_to<torch::Tensor>... Inputs>
   void compile(const Inputs&... inputs) {
     Executor::compile({inputs...}, forward(std::make_index_sequence<sizeof...(Inputs)>()));
+  }
+  using Executor::estimate;
+  template <std::convertible_to<torch::Tensor>... Inputs>
+  Estimate estimate(const Inputs&... inputs) {
+    return Executor::estimate({inputs...}, forward(std::make_index_sequence<sizeof...(Inputs)>()));
   }
 
  private:

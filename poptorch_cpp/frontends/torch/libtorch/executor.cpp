@@ -87,34 +87,42 @@ void Executor::compile(const Tensors& inputs, const Forward& forward) {
   if (!state_->executable) watched([&] { make_executable(inputs, forward); });
 }
 
-void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
-  ir::Execution execution = state_->said.execution;
-  execution.optimiser = state_->optimiser;
+std::unique_ptr<frontend::TorchExecutable> Executor::State::compiled_for(
+    std::vector<at::Tensor> inputs, const Forward& forward, const compile::HostOptions& host) {
+  ir::Execution execution = said.execution;
+  execution.optimiser = optimiser;
   telling::options(execution);
   frontend::TraceRequest request;
-  request.state = state_->tensors();
+  request.state = tensors();
   request.training = execution.training;
   request.without_python = true;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    request.inputs.push_back(micro_batch(inputs[i], execution, i));
-  }
+  request.inputs = std::move(inputs);
   const int64_t replicas = execution.replication_factor;
-  execution.replica_groups = state_->groupings.groups(request.state, replicas);
-  frontend::BegunBlocks begun(*state_->module, request.state);
+  execution.replica_groups = groupings.groups(request.state, replicas);
+  frontend::BegunBlocks begun(*module, request.state);
   request.before_use = [&](const std::string& slot) { begun.use(slot); };
   const frontend::OnePart part(request.state, execution.replica_groups, replicas);
   for (const auto& entry : request.state) {
-    if (entry.host.defined()) state_->holders.push_back(entry.host);
+    if (entry.host.defined()) holders.push_back(entry.host);
   }
   const auto checked_forward = [&](const Tensors& stand_ins) {
-    const frontend::BlockRecorder recorder(state_->said.strategy);
+    const frontend::BlockRecorder recorder(said.strategy);
     Tensors results = forward(stand_ins);
     begun.check(frontend::Tracer::current()->module().main());
     return results;
   };
-  auto made = frontend::compile_model(request, checked_forward, execution, state_->said.host, {},
-                                      state_->said.broadcast_buffers);
-  state_->check_anchors(*made);
+  auto made = frontend::compile_model(request, checked_forward, execution, host, {},
+                                      said.broadcast_buffers);
+  check_anchors(*made);
+  return made;
+}
+
+void Executor::make_executable(const Tensors& inputs, const Forward& forward) {
+  Tensors rows;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    rows.push_back(micro_batch(inputs[i], state_->said.execution, i));
+  }
+  auto made = state_->compiled_for(std::move(rows), forward, state_->said.host);
   made->compiled().attach();
   telling::weights_to_device();
   state_->executable = std::move(made);

@@ -28,6 +28,10 @@ struct Executor::State {
   // Returns the parameters, then the buffers, named by path.
   std::vector<frontend::NamedTensor> tensors() const;
   ir::OptimiserSpec described(const torch::optim::Optimizer& optimizer) const;
+  // Traces and compiles for inputs of one micro-batch.
+  std::unique_ptr<frontend::TorchExecutable> compiled_for(std::vector<at::Tensor> inputs,
+                                                          const Forward& forward,
+                                                          const compile::HostOptions& host);
   // Throws a UserError for an anchor that does not name a value.
   void check_anchors(const frontend::TorchExecutable& made) const;
   session::Schedule scheduled(int64_t micro_batches) const;
