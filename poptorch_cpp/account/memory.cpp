@@ -46,7 +46,7 @@ class Memory {
     for (const auto& [ipu, index] : states) {
       const program::State& state = program_.states[index];
       if (!state.on_chip) continue;
-      const int64_t bytes = (state.slot.type.bytes() + state.shards - 1) / state.shards;
+      const int64_t bytes = kept_bytes(state);
       add(ipu, state.slot.name.text(), module_of_state(state.slot), kind_of(state.slot), bytes);
       padding[ipu] -= bytes;
     }
@@ -141,7 +141,7 @@ class Memory {
     for (const program::State& state : program_.states) {
       if (state.on_chip) continue;
       add(state.ipu, state.slot.name.text(), module_of_state(state.slot), "streaming",
-          state.slot.type.bytes() / state.shards);
+          kept_bytes(state));
     }
     for (const ir::RemoteBuffer& buffer : program_.remote_buffers) {
       add(-1, buffer.name.text(), "", "streaming", buffer.type.bytes() * buffer.entries);

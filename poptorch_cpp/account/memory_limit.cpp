@@ -112,7 +112,7 @@ std::string largest_streamed(const Program& program) {
   std::vector<std::pair<int64_t, std::string>> sizes;
   for (const program::State& state : program.states) {
     if (!state.on_chip) {
-      sizes.emplace_back(state.slot.type.bytes() / state.shards, state.slot.name.text());
+      sizes.emplace_back(kept_bytes(state), state.slot.name.text());
     }
   }
   for (const ir::RemoteBuffer& buffer : program.remote_buffers) {

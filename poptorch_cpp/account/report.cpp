@@ -246,6 +246,10 @@ int64_t moved_bytes(const Program& program, const Instruction& instruction) {
   return program.tensors[id].type.bytes();
 }
 
+int64_t kept_bytes(const program::State& state) {
+  return (state.slot.type.bytes() + state.shards - 1) / state.shards;
+}
+
 MemoryReport memory_of(const Program& program, int ipu) {
   const auto& own = program.ipus[ipu];
   MemoryReport memory{.state_bytes = own.state_bytes + own.constant_bytes,
@@ -256,7 +260,7 @@ MemoryReport memory_of(const Program& program, int ipu) {
                       .constant_bytes = own.constant_bytes};
   for (const program::State& state : program.states) {
     if (state.ipu != ipu || !state.on_chip) continue;
-    const int64_t bytes = state.slot.type.bytes();
+    const int64_t bytes = kept_bytes(state);
     if (state.slot.kind == "parameter") memory.weight_bytes += bytes;
     if (state.slot.kind == "optimiser_state") memory.optimiser_bytes += bytes;
     if (state.slot.kind == "accumulator") memory.accumulator_bytes += bytes;
@@ -277,7 +281,7 @@ StreamingReport streaming_of(const Program& program) {
     int64_t& bytes = kind == "optimiser_state" ? streaming.optimiser_bytes
                      : kind == "accumulator"   ? streaming.accumulator_bytes
                                                : streaming.weight_bytes;
-    bytes += state.slot.type.bytes() / state.shards;
+    bytes += kept_bytes(state);
   }
   return streaming;
 }

@@ -22,6 +22,8 @@ StreamingReport streaming_of(const program::Program& program);
 // Returns the bytes that a send, or a transfer with the host or Streaming Memory, moves in one
 // round.
 int64_t moved_bytes(const program::Program& program, const program::Instruction& instruction);
+// Returns the bytes of a state that one replica keeps: all of it, or a shard.
+int64_t kept_bytes(const program::State& state);
 MemoryReport memory_of(const program::Program& program, int ipu);
 
 }  // namespace poptorch::account
