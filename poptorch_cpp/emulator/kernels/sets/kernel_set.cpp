@@ -26,6 +26,7 @@ void add_kernels(KernelTable& table) {
   add_recurrent_kernels(table);
   add_recurrent_gradients(table);
   add_reduce_kernels(table);
+  add_scan_kernels(table);
   add_search_kernels(table);
   add_softmax_kernels(table);
 }

@@ -38,6 +38,7 @@ void add_pool_kernels(KernelTable& table);
 void add_recurrent_kernels(KernelTable& table);
 void add_recurrent_gradients(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);
+void add_scan_kernels(KernelTable& table);
 void add_search_kernels(KernelTable& table);
 void add_softmax_kernels(KernelTable& table);
 

@@ -1,4 +1,4 @@
-// Searches and scans along an axis, and the reductions that the float sums do not cover.
+// Searches along an axis, and the reductions that the float sums do not cover.
 #include "emulator/kernels/sets/reduce/search.hpp"
 
 #include <algorithm>
@@ -39,40 +39,6 @@ struct Argument {
     });
   }
 };
-
-// Computes cumsum or cumprod.
-template <typename T>
-struct Scan {
-  using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
-  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool sums) {
-    const int64_t axis = request.attr<int64_t>("axis");
-    const int64_t n = request.inputs[0]->shape[axis];
-    return make_along_axis(request, axis, axis, 1, 0, [sums, n](const Line& line) {
-      Sum value = sums ? 0 : 1;
-      for (int64_t i = 0; i < n; ++i) {
-        const auto x = static_cast<Sum>(line.at<T>(0)[i]);
-        value = sums ? value + x : value * x;
-        line.at<T>(1)[i] = static_cast<T>(value);
-      }
-    });
-  }
-};
-
-std::unique_ptr<BoundKernel> bind_recurrence(const KernelRequest& request) {
-  if (request.inputs[0]->dtype != DType::kF32) return nullptr;
-  const int64_t axis = request.attr<int64_t>("axis");
-  const int64_t n = request.inputs[0]->shape[axis];
-  const bool reverse = request.attr<bool>("reverse");
-  return make_along_axis(request, axis, axis, 2, 0, [reverse, n](const Line& line) {
-    double value = 0;
-    for (int64_t step = 0; step < n; ++step) {
-      const int64_t i = reverse ? n - 1 - step : step;
-      value = static_cast<double>(line.at<float>(0)[i]) * value +
-              static_cast<double>(line.at<float>(1)[i]);
-      line.at<float>(2)[i] = static_cast<float>(value);
-    }
-  });
-}
 
 // Computes all or any.
 template <typename T>
@@ -125,9 +91,6 @@ std::unique_ptr<BoundKernel> bind_integer_reduction(const KernelRequest& request
 void add_search_kernels(KernelTable& table) {
   table.add({.op = "argmax", .bind = bind_floats<by_type<Argument, true>>});
   table.add({.op = "argmin", .bind = bind_floats<by_type<Argument, false>>});
-  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan, true>>});
-  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan, false>>});
-  table.add({.op = "linear_recurrence", .bind = bind_floats<bind_recurrence>});
   table.add({.op = "any", .bind = bind_floats<by_type<Truth, false>>});
   table.add({.op = "all", .bind = bind_floats<by_type<Truth, true>>});
   table.add({.op = "logsumexp", .bind = bind_floats<bind_logsumexp>});
