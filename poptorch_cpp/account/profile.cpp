@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "account/simulate.hpp"
+#include "program/program.hpp"
 #include "support/saturate.hpp"
 #include "support/table.hpp"
 #include "target/device.hpp"
@@ -115,8 +116,7 @@ class Profiler {
         const int64_t bytes = program_.tensors[id].type.bytes();
         Segment& segment = profile_.segments[at];
         segment.boundary_bytes += bytes;
-        add(segment.boundary_cycles,
-            target::transfer_cycles(device_, static_cast<double>(bytes), device_.link_bandwidth));
+        add(segment.boundary_cycles, target::link_cycles(device_, static_cast<double>(bytes)));
       }
     }
   }

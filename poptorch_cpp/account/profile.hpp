@@ -8,7 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "program/program.hpp"
+namespace poptorch::ir {
+struct StateSlot;
+}
+namespace poptorch::program {
+struct Program;
+}
 
 namespace poptorch::account {
 

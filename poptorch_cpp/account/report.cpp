@@ -10,6 +10,7 @@
 #include "account/simulate.hpp"
 #include "account/walk.hpp"
 #include "program/collective_cost.hpp"
+#include "program/op_work.hpp"
 #include "support/saturate.hpp"
 #include "target/device.hpp"
 
@@ -51,7 +52,10 @@ class Account {
     std::vector<OpReport> found;
     for (const auto& [key, total] : ops_) {
       const auto& [ipu, stage, block, module, op] = key;
-      found.push_back({ipu, stage, block, module, op, total.count, total.cycles});
+      found.push_back(
+          {ipu, stage, block, module, op, total.count, total.cycles,
+           target::whole_cycles(total.terms.arithmetic), target::whole_cycles(total.terms.vertex),
+           target::whole_cycles(total.terms.exchange), target::whole_cycles(total.terms.sync)});
     }
     std::stable_sort(found.begin(), found.end(),
                      [](const OpReport& a, const OpReport& b) { return a.cycles > b.cycles; });
@@ -76,6 +80,7 @@ class Account {
  private:
   struct Total {
     int64_t count = 0, cycles = 0, bytes = 0;
+    target::Terms terms = {};
   };
 
   void walk(const std::vector<Instruction>& block, int64_t times) {
@@ -133,9 +138,19 @@ class Account {
                          several + instruction.op.text()}];
     if (first.op_id == instruction.op_id) add(total.count, times);
     add(total.cycles, cycles);
+    add_terms(total.terms, instruction, static_cast<double>(times));
     if (const ir::Attr* schema = instruction.attrs.find("schema")) {
       schemas_.insert(std::get<std::string>(*schema));
     }
+  }
+
+  void add_terms(target::Terms& sum, const Instruction& instruction, double times) const {
+    if (instruction.collective) return;
+    const target::Terms terms = program::known_terms(program_, instruction);
+    sum.arithmetic += times * terms.arithmetic;
+    sum.vertex += times * terms.vertex;
+    sum.exchange += times * terms.exchange;
+    sum.sync += times * terms.sync;
   }
 
   // Returns the cycles of a collective, the sum over its parts.

@@ -80,6 +80,13 @@ const std::vector<Figure<OpReport>>& figures_of(const OpReport&) {
        "launch if its plan is parallel."},
       {"count", &O::count, "", "Executions in a run."},
       {"cycles", &O::cycles, "cycles", "Cycles of all executions in a run."},
+      {"arithmetic_cycles", &O::arithmetic_cycles, "cycles",
+       "Cycles of multiplications and of operations on elements, a part of the cycles."},
+      {"vertex_cycles", &O::vertex_cycles, "cycles",
+       "Cycles of launches, of loading weights and of summing partial results."},
+      {"exchange_cycles", &O::exchange_cycles, "cycles",
+       "Cycles of exchange between tiles and of rearrangement."},
+      {"sync_cycles", &O::sync_cycles, "cycles", "Cycles of synchronising the tiles."},
   };
   return rows;
 }

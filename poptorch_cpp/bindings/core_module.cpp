@@ -12,6 +12,7 @@
 #include "bindings/compile_options.hpp"
 #include "bindings/core_files.hpp"
 #include "bindings/core_ir.hpp"
+#include "bindings/cost_model.hpp"
 #include "bindings/custom_ops.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/fabric.hpp"
@@ -357,6 +358,7 @@ PYBIND11_MODULE(_core, m) {
   bind_option_table(m);
   bind_execution(m);
   bind_report_figures(m);
+  bind_cost_model(m);
   bind_ir(m);
   bind_executable(m);
   bind_custom_ops(m);

@@ -219,8 +219,11 @@ void Emitter::emit(int ipu, Instruction instruction) {
 }
 
 int64_t Emitter::host_cycles(TensorId id) const {
-  return target::transfer_cycles(device_, static_cast<double>(tensor(id).type.bytes()),
-                                 device_.host_bandwidth);
+  return target::host_cycles(device_, static_cast<double>(tensor(id).type.bytes()));
+}
+
+int64_t Emitter::streaming_cycles(TensorId id) const {
+  return target::streaming_cycles(device_, static_cast<double>(tensor(id).type.bytes()));
 }
 
 void Emitter::meet() {

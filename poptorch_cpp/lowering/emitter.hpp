@@ -48,8 +48,9 @@ class Emitter {
   int find_remote(support::Symbol name) const;
 
   void emit(int ipu, program::Instruction instruction);
-  int64_t emitted() const { return emitted_; }      // instructions so far
-  int64_t host_cycles(program::TensorId id) const;  // of a transfer to or from the host
+  int64_t emitted() const { return emitted_; }           // instructions so far
+  int64_t host_cycles(program::TensorId id) const;       // of a transfer to or from the host
+  int64_t streaming_cycles(program::TensorId id) const;  // of one with Streaming Memory
   // Makes all IPUs wait for each other, if there are several.
   void meet();
   void open_block();

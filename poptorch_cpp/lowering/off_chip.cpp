@@ -91,7 +91,7 @@ int64_t OffChip::cycles(TensorId home, bool gathers) const {
   const target::Device& device = emitter_.device();
   int64_t total = 0;
   if (!state.on_chip) {
-    total += target::transfer_cycles(device, static_cast<double>(part), device.host_bandwidth);
+    total += target::streaming_cycles(device, static_cast<double>(part));
   }
   if (gathers && state.shards > 1) {
     total += program::cycles_of(program::gather_parts(emitter_.program(), state.shards, part));

@@ -9,6 +9,7 @@
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "program/collective_cost.hpp"
+#include "program/op_work.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 
@@ -119,8 +120,7 @@ std::pair<Instruction, Instruction> OpLowering::transfer(const Op& op, const Fra
   send.inputs = {from};
   send.peer = emitter_.tensor(to).ipu;
   send.channel = emitter_.new_channel();
-  send.cycles = target::transfer_cycles(device, static_cast<double>(source.type.bytes()),
-                                        device.link_bandwidth);
+  send.cycles = target::link_cycles(device, static_cast<double>(source.type.bytes()));
   Instruction receive = started(op, frame, Kind::kReceive);
   receive.outputs = {to};
   receive.peer = source.ipu;
@@ -213,8 +213,7 @@ void OpLowering::copy_to(TensorId from, TensorId to, int ipu) {
 }
 
 int64_t OpLowering::move_cycles(const ir::Type& type) const {
-  return target::compute_cycles(emitter_.device(),
-                                {.bytes = 2.0 * static_cast<double>(type.bytes()), .local = true});
+  return program::copy_cycles(emitter_.device(), type);
 }
 
 // Convolutions of a MultiConv that run together share one launch.
@@ -232,14 +231,11 @@ int64_t OpLowering::cycles(const Op& op, const Instruction& instruction) {
   const auto parts = program::collective_parts(emitter_.program(), instruction);
   if (!parts.empty()) return program::cycles_of(parts);
   const ir::Cost cost = op.def().cost(op);
-  const Value* sample = op.result_count() ? op.result() : op.operand(0);
-  return target::compute_cycles(emitter_.device(),
-                                {.flops = cost.flops,
-                                 .bytes = cost.bytes,
-                                 .matrix_unit = cost.matrix_unit,
-                                 .half = sample && ir::size_of(sample->type().dtype) <= 2,
-                                 .local = op.def().elementwise,
-                                 .joins = joins_another(op)});
+  if (cost.flops == 0 && cost.bytes == 0) return 0;
+  const target::Terms terms = program::op_terms(
+      emitter_.program(), instruction,
+      {.flops = cost.flops, .matrix_unit = cost.matrix_unit, .joins = joins_another(op)});
+  return target::whole_cycles(terms.total());
 }
 
 void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {
@@ -278,7 +274,7 @@ void OpLowering::lower_remote_load(const Op& op, Frame& frame) {
   load.inputs = {operand(op, 0, frame, ipu)};
   load.outputs = {define(op, 0, frame, ipu)};
   load.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
-  load.cycles = emitter_.host_cycles(load.outputs[0]);
+  load.cycles = emitter_.streaming_cycles(load.outputs[0]);
   emitter_.emit(ipu, std::move(load));
 }
 
@@ -287,7 +283,7 @@ void OpLowering::lower_remote_store(const Op& op, Frame& frame) {
   Instruction store = started(op, frame, Kind::kOffChipStore);
   store.inputs = {operand(op, 0, frame, ipu), operand(op, 1, frame, ipu)};
   store.channel = emitter_.find_remote(op.attr<std::string>("buffer"));
-  store.cycles = emitter_.host_cycles(store.inputs[0]);
+  store.cycles = emitter_.streaming_cycles(store.inputs[0]);
   emitter_.emit(ipu, std::move(store));
 }
 

@@ -210,7 +210,7 @@ class Phased {
     if (kind == Kind::kOffChipLoad ? io_tiles_.load : io_tiles_.store) {
       move.attrs.set("io_tiles", true);
     }
-    move.cycles = emitter_.host_cycles(main_.frame().values.at(&value));
+    move.cycles = emitter_.streaming_cycles(main_.frame().values.at(&value));
     return move;
   }
 

@@ -48,10 +48,9 @@ class Parts {
     if (members == 1 || bytes == 0) return;
     const int64_t product = support::saturating_product(bytes, numerator);
     const int64_t sent = product / denominator + (product % denominator != 0);
-    const double bandwidth = gateway ? device_.gateway_bandwidth : device_.link_bandwidth;
-    // The bandwidths count both directions.
+    const auto all = static_cast<double>(sent);
     const int64_t cycles =
-        target::transfer_cycles(device_, 2 * static_cast<double>(sent), bandwidth);
+        gateway ? target::gateway_cycles(device_, all) : target::link_cycles(device_, all);
     made_.push_back({name, gateway, static_cast<int>(members), sent, cycles});
   }
 

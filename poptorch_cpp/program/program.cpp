@@ -82,9 +82,21 @@ int64_t stash_bytes(const Program& program, int ipu) {
   return total;
 }
 
+namespace {
+
+bool picks_rows(const ir::OpDef& def) {
+  return std::any_of(def.operand_defs.begin(), def.operand_defs.end(),
+                     [](const auto& operand) { return operand.name == "indices"; });
+}
+
+}  // namespace
+
 void take_row(Instruction& instruction, const ir::OpDef& def) {
   instruction.view = def.is_view();
   instruction.collective = def.role == ir::Role::kCollective;
+  instruction.elementwise = def.elementwise;
+  instruction.indexed = static_cast<bool>(def.indices) || picks_rows(def);
+  instruction.permutes = def.find_attr("permutation") != nullptr;
   const auto& operands = def.operand_defs;
   if (!operands.empty() && operands.back().variadic) return;
   if (instruction.inputs.size() < operands.size()) {

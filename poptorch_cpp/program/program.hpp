@@ -79,8 +79,12 @@ struct Instruction {
   Kind kind = Kind::kCompute;
   Symbol op = {};
   Attrs attrs = {};
-  bool view = false;                  // of kCompute: the row's is_view(); not in the text
-  bool collective = false;            // of kCompute: the row's role; not in the text
+  bool view = false;        // of kCompute: the row's is_view(); not in the text
+  bool collective = false;  // of kCompute: the row's role; not in the text
+  // These are of kCompute, from the row, for the cost model; not in the text.
+  bool elementwise = false;
+  bool indexed = false;               // has operands that are indices
+  bool permutes = false;              // moves elements only, and changes their order
   std::vector<TensorId> inputs = {};  // kNoTensor: an absent optional operand
   std::vector<TensorId> outputs = {};
   std::vector<int> in_place = {};  // per output: the input whose memory it is, or -1

@@ -1,6 +1,8 @@
 // The three profiles, and a four-tile version of each for models of the machine. Sources: [A]
 // Graphcore, "IPU Programmer's Guide", hardware overview; [B] IPU-M2000 and Bow-2000 datasheets;
-// [C] C2 card datasheet (Mk1); [D] derived: peak / (tiles · 2 · clock).
+// [C] C2 card datasheet (Mk1); [D] derived: peak / (tiles · 2 · clock); [E] costs that
+// Graphcore's open-source libraries assume; [F] Jia et al., "Dissecting the Graphcore IPU via
+// Microbenchmarking".
 #include "target/device.hpp"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 
 #include "support/error.hpp"
 #include "support/strings.hpp"
+#include "target/constants.hpp"
 
 namespace poptorch::target {
 namespace {
@@ -19,10 +22,6 @@ constexpr double kTera = 1e12;
 
 // A tile's vector unit is 64 bits wide: two floats or four halves a cycle [A].
 constexpr double kVectorBytesPerCycle = 8;
-// These are model assumptions, not published figures. A vertex is one launch of the workers of all
-// tiles, with the exchange synchronisation around it; the latency is for leaving the chip.
-constexpr double kVertexCycles = 150;
-constexpr double kTransferLatencyCycles = 1000;
 // These are assumptions per tile: control and vertex state of an instruction; code and exchange of
 // a kind.
 constexpr int64_t kInstructionBytes = 8;
@@ -31,6 +30,11 @@ constexpr int64_t kVertexBytes = 128;
 // A Bow-2000 has 2 × 100 Gb/s each way for its four IPUs [B]. The other machines are assumed to be
 // joined in the same way.
 constexpr double kGatewayBandwidth = 2 * (2 * 100 * kGiga / 8) / 4;
+
+// An IPU-Machine has 100 Gb/s each way to the host, and two DIMMs of DDR4-2400 that share one
+// channel's 38.4 GB/s for its four IPUs [B].
+constexpr double kHostBandwidth = 100 * kGiga / 8 / 4;
+constexpr double kStreamingBandwidth = 38.4 * kGiga / 4;
 
 // The tiles of the small IPU Model.
 constexpr int kSmallTiles = 4;
@@ -46,12 +50,13 @@ std::vector<Device> make_devices() {
              .clock = 1.6 * kGiga,             // [C]
              .half_macs_per_cycle = 32,        // [D] from 124.5 TFLOP/s
              .float_macs_per_cycle = 8,        // [D] from 31.1 TFLOP/s
+             .matrix_outputs = 8,              // [E]
              .sram_bandwidth = 45 * kTera,     // [C]
              .exchange_bandwidth = 8 * kTera,  // [C]
              .link_bandwidth = 320 * kGiga,    // [C]
              .gateway_bandwidth = kGatewayBandwidth,
-             .host_bandwidth = 64 * kGiga,  // [C] PCIe 4 x16, both directions
-             .streaming_memory = 0};        // [C]
+             .host_bandwidth = 5.94 * kGiga,  // [F] measured, PCIe 3 x8
+             .streaming_memory = 0};          // [C]
   Device mk2{.name = "ipu2",
              .title = "Mk2 (GC200)",
              .version = 2,
@@ -61,11 +66,13 @@ std::vector<Device> make_devices() {
              .clock = 1.33 * kGiga,            // [B]
              .half_macs_per_cycle = 64,        // [B] 250 TFLOP/s
              .float_macs_per_cycle = 16,       // [B] 62.5 TFLOP/s
+             .matrix_outputs = 16,             // [E]
              .sram_bandwidth = 47.5 * kTera,   // [B]
              .exchange_bandwidth = 8 * kTera,  // [B]
              .link_bandwidth = 320 * kGiga,    // [B]
              .gateway_bandwidth = kGatewayBandwidth,
-             .host_bandwidth = 64 * kGiga,                            // [B]
+             .host_bandwidth = kHostBandwidth,
+             .streaming_bandwidth = kStreamingBandwidth,
              .streaming_memory = int64_t{448} * 1000 * 1000 * 1000};  // [B] up to
   Device bow = mk2;
   bow.name = "ipu21";
@@ -90,10 +97,9 @@ std::vector<Device> make_devices() {
 // The limit exceeds any run; sums over the ops of a program fit 64 bits.
 constexpr double kMostCycles = 0x1p42;
 
-int64_t rounded(double cycles) { return std::llround(std::min(cycles, kMostCycles)); }
-
-double cycles_of(const Device& device, double bytes, double bandwidth) {
-  return bytes / bandwidth * device.clock;
+int64_t transfer_cycles(const Device& device, double bytes, double bandwidth, double latency) {
+  const double seconds = bandwidth > 0 ? bytes / bandwidth + latency : latency;
+  return whole_cycles(seconds * device.clock);
 }
 
 }  // namespace
@@ -113,19 +119,66 @@ const Device& find_device(std::string_view name) {
                                         "'. The known ones are ", support::join(known, ", "), "."));
 }
 
-int64_t compute_cycles(const Device& device, const Work& work) {
-  const double lanes =
-      work.matrix_unit ? 2 * (work.half ? device.half_macs_per_cycle : device.float_macs_per_cycle)
-                       : kVectorBytesPerCycle / (work.half ? 2 : 4);
-  const double arithmetic = work.flops / (lanes * device.tiles);
-  const double memory = cycles_of(device, work.bytes, device.sram_bandwidth);
-  const double exchange = work.local ? 0 : cycles_of(device, work.bytes, device.exchange_bandwidth);
-  const double launch = work.joins ? 0 : kVertexCycles;
-  return rounded(std::max({arithmetic, memory, exchange}) + launch);
+int64_t whole_cycles(double cycles) { return std::llround(std::clamp(cycles, 0.0, kMostCycles)); }
+
+Terms work_terms(const Device& device, const Work& work) {
+  const Constants& k = constants();
+  const double tiles = device.tiles;
+  Terms terms;
+  if (!work.joins) {
+    terms.vertex = k.launch;
+    terms.sync = k.sync;
+  }
+  const double vector = kVectorBytesPerCycle / (work.half ? 2 : 4);  // elements
+  const double elements = std::ceil(work.elements / tiles);
+  if (work.element_cycles > 0) {
+    terms.arithmetic = elements * work.element_cycles;
+  } else if (work.flops > 0) {
+    const double issues = work.flops / std::max(work.elements, 1.0) + k.vector_issue;
+    terms.arithmetic = elements * issues / vector;
+  }
+  terms.arithmetic *= k.element_factor;
+  // Loads and stores take the same cycles where they are not the longer.
+  const double memory = work.bytes / device.sram_bandwidth * device.clock;
+  terms.arithmetic = std::max(terms.arithmetic, memory);
+  if (work.rows > 0) {
+    const double pieces = std::ceil(work.rows / tiles);
+    terms.vertex += k.slice_start + k.slice_row * pieces + k.slice_pair / 2 * elements;
+  }
+  if (work.moved > 0 || work.rearranged > 0) {
+    const double rate = k.exchange_rate * tiles;
+    terms.exchange = k.exchange_latency + work.moved / rate + work.rearranged / tiles;
+    terms.sync += k.sync;
+  }
+  return terms;
 }
 
-int64_t transfer_cycles(const Device& device, double bytes, double bandwidth) {
-  return rounded(cycles_of(device, bytes, bandwidth) + kTransferLatencyCycles);
+int64_t exchange_cycles(const Device&, double bytes, bool paired) {
+  const Constants& k = constants();
+  const double rate = k.exchange_rate * (paired ? k.paired_exchange : 1);
+  return whole_cycles(k.sync + k.exchange_latency + bytes / rate);
+}
+
+int64_t link_cycles(const Device& device, double bytes) {
+  const Constants& k = constants();
+  return transfer_cycles(device, bytes, device.link_bandwidth / 2 * k.link_efficiency,
+                         k.link_latency);
+}
+
+int64_t gateway_cycles(const Device& device, double bytes) {
+  return transfer_cycles(device, bytes, device.gateway_bandwidth / 2, constants().gateway_latency);
+}
+
+int64_t host_cycles(const Device& device, double bytes) {
+  return transfer_cycles(device, bytes, device.host_bandwidth, constants().host_latency);
+}
+
+// The Streaming Memory of a machine that has none is on its host.
+int64_t streaming_cycles(const Device& device, double bytes) {
+  if (device.streaming_bandwidth == 0) return host_cycles(device, bytes);
+  const Constants& k = constants();
+  return transfer_cycles(device, bytes, device.streaming_bandwidth * k.streaming_efficiency,
+                         k.streaming_latency);
 }
 
 int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices) {

@@ -18,12 +18,14 @@ struct Device {
   double clock = 0;                // Hz
   double half_macs_per_cycle = 0;  // multiply-accumulates of a tile's matrix unit
   double float_macs_per_cycle = 0;
-  double sram_bandwidth = 0;      // bytes a second, all tiles
-  double exchange_bandwidth = 0;  // bytes a second, all to all
-  double link_bandwidth = 0;      // bytes a second, all IPU-Links of one IPU, both ways
-  double gateway_bandwidth = 0;   // bytes a second, an IPU's share of the GW-Links, both ways
-  double host_bandwidth = 0;      // bytes a second
-  int64_t streaming_memory = 0;   // bytes of one IPU-Machine of four; 0: none
+  int matrix_outputs = 0;          // of a block of the matrix unit
+  double sram_bandwidth = 0;       // bytes a second, all tiles
+  double exchange_bandwidth = 0;   // bytes a second, all to all
+  double link_bandwidth = 0;       // bytes a second, all IPU-Links of one IPU, both ways
+  double gateway_bandwidth = 0;    // bytes a second, an IPU's share of the GW-Links, both ways
+  double host_bandwidth = 0;       // bytes a second each way, an IPU's share
+  double streaming_bandwidth = 0;  // bytes a second, an IPU's share of its machine's memory
+  int64_t streaming_memory = 0;    // bytes of one IPU-Machine of four; 0: none
 
   int64_t sram() const { return sram_per_tile * tiles; }
 };
@@ -32,21 +34,42 @@ struct Device {
 const Device& find_device(std::string_view name);
 const std::vector<Device>& all_devices();
 
-// One execution of an op, as the cost model describes it.
-struct Work {
-  double flops = 0;
-  double bytes = 0;          // operands and results, once each
-  bool matrix_unit = false;  // matmul, convolution
-  bool half = false;         // computed on 16-bit elements
-  bool local = false;        // every tile finds its operands in its own memory: no exchange
-  bool joins = false;        // runs in another instruction's launch, beside it
+// The terms of a cycle count, in cycles.
+struct Terms {
+  double arithmetic = 0;  // multiplications, or the elements' operations
+  double vertex = 0;      // launches, loading of weights, sums of partial results
+  double exchange = 0;    // between tiles, and rearrangement
+  double sync = 0;
+  double total() const { return arithmetic + vertex + exchange + sync; }
 };
 
-// Returns the cycles of one instruction: the larger of compute and exchange, plus the fixed cost of
-// a vertex and its synchronisation.
-int64_t compute_cycles(const Device& device, const Work& work);
-// Returns the cycles of moving `bytes` over a link of `bandwidth` bytes a second.
-int64_t transfer_cycles(const Device& device, double bytes, double bandwidth);
+// One execution of an op that is not a product, as the cost model describes it.
+struct Work {
+  double flops = 0;
+  double bytes = 0;           // operands and results, once each
+  double moved = 0;           // bytes that change their tile
+  double rearranged = 0;      // elements whose layout changes
+  double element_cycles = 0;  // of a tile, if known; else from `flops`
+  double elements = 0;
+  double rows = 0;     // that a multi-slice picks
+  bool half = false;   // computed on 16-bit elements
+  bool joins = false;  // runs in another instruction's launch, beside it
+};
+
+// Returns the terms of one instruction.
+Terms work_terms(const Device& device, const Work& work);
+// Rounds to whole cycles; at least 0, and at most a limit whose sums fit 64 bits.
+int64_t whole_cycles(double cycles);
+
+// Returns the cycles in which a tile receives `bytes`, after a sync. Tiles of a pair that receive
+// the same data share their two paths.
+int64_t exchange_cycles(const Device& device, double bytes, bool paired);
+// Return the cycles of moving `bytes` out of an IPU. The IPU sends over all its links.
+int64_t link_cycles(const Device& device, double bytes);
+int64_t gateway_cycles(const Device& device, double bytes);
+int64_t host_cycles(const Device& device, double bytes);
+int64_t streaming_cycles(const Device& device, double bytes);
+
 // Returns an estimate of the bytes of code of an IPU's program. `vertices` counts the different
 // kinds of work (op and operand types) of the instructions; equal ones share their code.
 int64_t code_bytes(const Device& device, int64_t instructions, int64_t vertices);

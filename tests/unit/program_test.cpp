@@ -366,19 +366,5 @@ TEST(Device, PeaksAreThePublishedOnes) {
   EXPECT_THROW(target::find_device("ipu3"), support::UserError);
 }
 
-TEST(Device, CyclesAreTheLargerOfComputeAndExchange) {
-  const target::Device& device = target::find_device("ipu2");
-  const target::Work move{.bytes = 8e12 / device.clock * 1000};  // 1000 cycles of exchange
-  target::Work local = move;
-  local.local = true;
-  target::Work heavy = move;
-  heavy.flops = 2.0 * 16 * device.tiles * 5000;
-  heavy.matrix_unit = true;
-  const int64_t fixed = target::compute_cycles(device, {});
-  EXPECT_EQ(target::compute_cycles(device, move) - fixed, 1000);
-  EXPECT_LT(target::compute_cycles(device, local) - fixed, 200);
-  EXPECT_EQ(target::compute_cycles(device, heavy) - fixed, 5000);
-}
-
 }  // namespace
 }  // namespace poptorch::program

@@ -41,6 +41,9 @@ struct OpCost {
   int ipu = 0, stage = 0;
   std::string block, module, op;
   int64_t count = 0, cycles = 0;
+  // The terms of the cycles: multiplications and element operations; launches, weights and sums of
+  // partial results; exchange between tiles; synchronisation. Their sum may differ by rounding.
+  int64_t arithmetic_cycles = 0, vertex_cycles = 0, exchange_cycles = 0, sync_cycles = 0;
 };
 
 // The cost of one part of equal collectives of one module, over one run of one IPU.

@@ -7,7 +7,7 @@ from poptorch_core.reports.advice_form import Advice, Data, is_popxl, percent, s
 _SLOW_STAGE = 1.5  # a cut is bad from this multiple of the mean of the other IPUs
 _MANY_BUBBLES = 0.1  # share of the IPUs' time
 # Below so many bytes a cycle, the number of host transfers determines their time.
-_FEW_BYTES = 4
+_FEW_BYTES = 1
 # The keys are the results of is_popxl().
 _OVERLAP = {
     False: "Let them overlap with computation: options.TensorLocations.numIOTiles(32) and "

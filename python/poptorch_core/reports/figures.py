@@ -60,6 +60,10 @@ class OpFigures(TypedDict):
     op: str
     count: int
     cycles: int
+    arithmetic_cycles: int
+    vertex_cycles: int
+    exchange_cycles: int
+    sync_cycles: int
 
 
 class CollectiveFigures(TypedDict):

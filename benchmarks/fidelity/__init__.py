@@ -1,0 +1,1 @@
+"""Compares the figures of the cost model with published ones."""

@@ -1,0 +1,94 @@
+"""Compiles the program of a row without running it, and reads its throughput from the report."""
+
+import time
+from dataclasses import dataclass
+
+import poptorch
+import torch
+
+from .rows import ADAM, LAMB, Row
+
+# Parts of a step, by the figure of the report that sums them.
+PARTS = {
+    "compute_cycles": "computing",
+    "link_cycles": "IPU-Links",
+    "gateway_cycles": "GW-Links",
+    "host_cycles": "host",
+    "streaming_cycles": "Streaming Memory",
+    "idle_cycles": "waiting",
+}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The model's figure of a row."""
+
+    row: Row
+    samples: float  # a second
+    limit: str  # what the busiest IPU does most beside waiting
+    compile_seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.samples / self.row.published
+
+
+def _options(row: Row) -> poptorch.Options:
+    options = poptorch.Options()
+    options.useOfflineIpuTarget(row.device)
+    options.broadcastBuffers(False)
+    options.replicationFactor(row.replicas)
+    options.Training.gradientAccumulation(row.accumulation)
+    options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
+    location = poptorch.TensorLocationSettings().useOnChipStorage(not row.off_chip)
+    location.useReplicatedTensorSharding(row.sharded)
+    options.TensorLocations.setOptimizerLocation(location)
+    return options
+
+
+def _optimiser(row: Row, model: torch.nn.Module):
+    parameters = list(model.parameters())
+    if row.optimiser == LAMB or row.optimiser == ADAM:
+        kind = poptorch.optim.LAMB if row.optimiser == LAMB else poptorch.optim.AdamW
+        return kind(
+            parameters, lr=0.001, accum_type=row.dtype,
+            first_order_momentum_accum_type=row.dtype,
+            second_order_momentum_accum_type=torch.float32,
+        )  # fmt: skip
+    return poptorch.optim.SGD(
+        parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, use_combined_accum=False,
+        accum_type=row.dtype, velocity_accum_type=row.dtype,
+    )  # fmt: skip
+
+
+def predict(row: Row) -> Prediction:
+    """Return the throughput that the cost model gives the program of a row."""
+    with torch.device("meta"):
+        model = row.build().to(row.dtype)
+    wrapped = poptorch.trainingModel(model, _options(row), _optimiser(row, model))
+    batch = row.micro_batch * row.accumulation * row.replicas
+    started = time.perf_counter()
+    wrapped.compile(*row.inputs(batch))
+    seconds = time.perf_counter() - started
+    report = wrapped.report()
+    clock = report["cycles_per_run"] / report["seconds_per_run"]
+    cycles = report["cycles_per_run"] + _recomputed(row, wrapped)
+    return Prediction(row, batch / cycles * clock, _limit(report), seconds)
+
+
+def _recomputed(row: Row, wrapped) -> float:
+    """Return the cycles of the forward passes that a single IPU repeats, which ours keeps."""
+    if not row.recomputes:
+        return 0
+    cells = wrapped.schedule()["cells"]
+    forward = [cell["cycles"] for cell in cells if not cell["backward"]]
+    return sum(forward) / len(forward) * row.accumulation
+
+
+def _limit(report) -> str:
+    """Return the IPU that waits least and the parts of its time, the longest first."""
+    busiest = min(range(len(report["ipus"])), key=lambda i: report["ipus"][i]["idle_cycles"])
+    work, all_cycles = report["ipus"][busiest], report["cycles_per_run"]
+    shares = sorted(((work[part] / all_cycles, name) for part, name in PARTS.items()), reverse=True)
+    texts = [f"{name} {share:.0%}" for share, name in shares[:2] if share >= 0.01]
+    return f"IPU {busiest}: {', '.join(texts)}"

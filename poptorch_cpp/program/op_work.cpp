@@ -1,0 +1,301 @@
+#include "program/op_work.hpp"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "ir/type.hpp"
+#include "target/contraction.hpp"
+
+namespace poptorch::program {
+namespace {
+
+using target::Contraction;
+using target::Terms;
+using Contractions = std::vector<Contraction>;
+
+const Type& input(const Program& program, const Instruction& instruction, size_t i) {
+  return program.tensors[instruction.inputs[i]].type;
+}
+
+const Type& output(const Program& program, const Instruction& instruction) {
+  return program.tensors[instruction.outputs[0]].type;
+}
+
+bool flag(const Instruction& instruction, std::string_view name) {
+  const ir::Attr* attr = instruction.attrs.find(name);
+  return attr && std::get<bool>(*attr);
+}
+
+int64_t product_of(const ir::Shape& shape, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i) product *= shape[i];
+  return product;
+}
+
+Contraction started(const Type& type) {
+  const bool half = ir::size_of(type.dtype) <= 2;
+  return {.half = half, .partial_bytes = half ? 2 : 4};
+}
+
+Contraction product(const Type& type, int64_t groups, int64_t rows, int64_t inner, int64_t outer) {
+  Contraction made = started(type);
+  made.groups = groups;
+  made.width = rows;
+  made.inner = inner;
+  made.outer = outer;
+  return made;
+}
+
+// A second operand that is the same for the whole batch makes one product of all rows.
+Contractions matmul_shapes(const Program& program, const Instruction& op) {
+  const Type &a = input(program, op, 0), &b = input(program, op, 1);
+  const ir::Shape& y = output(program, op).shape;
+  const size_t rank = y.size();
+  const int64_t inner = a.shape[a.shape.size() - (flag(op, "transpose_a") ? 2 : 1)];
+  const int64_t batch = product_of(y, 0, rank - 2);
+  const bool shared = product_of(b.shape, 0, b.shape.size() - 2) == 1;
+  return {product(a, shared ? 1 : batch, (shared ? batch : 1) * y[rank - 2], inner, y[rank - 1])};
+}
+
+Contractions linear_shapes(const Program& program, const Instruction& op) {
+  const Type &x = input(program, op, 0), &w = input(program, op, 1);
+  return {product(x, 1, product_of(x.shape, 0, x.shape.size() - 1), w.shape[1], w.shape[0])};
+}
+
+// Returns a convolution with the rows of `rows` [n, channels, spatial...] and the kernel of `w`.
+Contraction convolution(const Instruction& op, const Type& rows, const Type& w) {
+  Contraction made = started(rows);
+  const size_t rank = rows.shape.size();
+  const ir::Attr* groups = op.attrs.find("groups");  // absent: 1
+  if (groups) made.groups = std::get<int64_t>(*groups);
+  made.batch = rows.shape[0];
+  made.height = product_of(rows.shape, 2, rank - 1);
+  made.width = rows.shape[rank - 1];
+  made.taps_y = product_of(w.shape, 2, rank - 1);
+  made.taps_x = w.shape[rank - 1];
+  return made;
+}
+
+Contractions conv_shapes(const Program& program, const Instruction& op) {
+  const Type& w = input(program, op, 1);
+  Contraction made = convolution(op, output(program, op), w);
+  made.inner = w.shape[1];
+  made.outer = w.shape[0] / made.groups;
+  made.stride = std::get<ir::Ints>(*op.attrs.find("strides")).back();
+  return {made};
+}
+
+// Each row of `dy` is multiplied by the transposed kernel.
+Contractions transposed_shapes(const Program& program, const Instruction& op) {
+  const Type& w = input(program, op, 1);
+  Contraction made = convolution(op, input(program, op, 0), w);
+  made.inner = w.shape[0] / made.groups;
+  made.outer = w.shape[1];
+  return {made};
+}
+
+// The rows are the weights of an output channel, and the sum is over the rows of `dy`.
+Contractions weight_gradient_shapes(const Program& program, const Instruction& op) {
+  const Type& dw = output(program, op);
+  Contraction made = convolution(op, input(program, op, 1), dw);
+  const int64_t taps = made.taps_y * made.taps_x;
+  made.inner = made.batch * made.height * made.width;
+  made.outer = dw.shape[0] / made.groups;
+  made.batch = 1;
+  made.height = taps;
+  made.width = dw.shape[1];
+  made.reuse = taps;
+  made.taps_y = made.taps_x = 1;
+  return {made};
+}
+
+struct Heads {
+  Type type;
+  int64_t groups, queries, keys, width, values;
+};
+
+Heads heads_of(const Program& program, const Instruction& op) {
+  const Type &q = input(program, op, 0), &k = input(program, op, 1), &v = input(program, op, 2);
+  return {q, q.shape[0] * q.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3]};
+}
+
+Contractions attention_shapes(const Program& program, const Instruction& op) {
+  const auto [type, groups, queries, keys, width, values] = heads_of(program, op);
+  return {product(type, groups, queries, width, keys),
+          product(type, groups, queries, keys, values)};
+}
+
+// The scores again, then the gradients of v, of the scores, of q and of k.
+Contractions attention_grad_shapes(const Program& program, const Instruction& op) {
+  const auto [type, groups, queries, keys, width, values] = heads_of(program, op);
+  return {product(type, groups, queries, width, keys), product(type, groups, keys, queries, values),
+          product(type, groups, queries, values, keys), product(type, groups, queries, keys, width),
+          product(type, groups, keys, queries, width)};
+}
+
+// Operations on each element of the scores: scale, mask and softmax; and the softmax's gradient.
+constexpr double kForwardScores = 14, kBackwardScores = 22;
+
+struct Model {
+  Contractions (*shapes)(const Program&, const Instruction&) = nullptr;
+  double score_flops = 0;
+};
+
+// Returns the model by shape of an op, or nullptr.
+const Model* model_of(const Instruction& instruction) {
+  static const std::unordered_map<std::string, Model> kModels = {
+      {"matmul", {matmul_shapes}},
+      {"linear", {linear_shapes}},
+      {"conv", {conv_shapes}},
+      {"conv_transpose", {transposed_shapes}},
+      {"conv_grad_input", {transposed_shapes}},
+      {"conv_grad_weight", {weight_gradient_shapes}},
+      {"attention", {attention_shapes, kForwardScores}},
+      {"attention_grad", {attention_grad_shapes, kBackwardScores}},
+  };
+  const auto found = kModels.find(instruction.op.text());
+  return found == kModels.end() ? nullptr : &found->second;
+}
+
+// Cycles of an element once all workers are busy, as Graphcore's open-source libraries assume them
+// when they plan. Other ops have the operations of their row.
+struct ElementCycles {
+  double half, single;
+};
+
+ElementCycles element_cycles(const Instruction& instruction) {
+  static const std::unordered_map<std::string, ElementCycles> kCycles = {
+      {"relu", {3.0 / 4, 3.0 / 2}},     {"exp", {4.0 / 4, 6.0 / 2}},
+      {"log", {4.0 / 4, 12.0 / 2}},     {"tanh", {4.0 / 4, 12.0 / 2}},
+      {"sigmoid", {6.0 / 4, 12.0 / 2}}, {"sqrt", {23.0 / 4, 10.0 / 2}},
+      {"rsqrt", {19.0 / 4, 8.0 / 2}},   {"reciprocal", {15.0 / 4, 6.0 / 2}},
+      {"div", {21.0 / 4, 10.0 / 2}},    {"erf", {13, 41}},
+  };
+  static const ElementCycles kGeluByErf = {16, 22};
+  if (const ir::Attr* attr = instruction.attrs.find("approximate")) {
+    return std::get<std::string>(*attr) == "none" ? kGeluByErf : ElementCycles{0, 0};
+  }
+  const auto found = kCycles.find(instruction.op.text());
+  return found == kCycles.end() ? ElementCycles{0, 0} : found->second;
+}
+
+struct Sizes {
+  double inputs = 0, outputs = 0;  // bytes
+  double elements = 0;             // of the largest tensor
+  double indices = 0;              // elements of the first index operand
+};
+
+Sizes sizes_of(const Program& program, const Instruction& instruction) {
+  Sizes sizes;
+  for (TensorId id : instruction.inputs) {
+    if (id == kNoTensor) continue;
+    const Type& type = program.tensors[id].type;
+    sizes.inputs += static_cast<double>(type.bytes());
+    sizes.elements = std::max(sizes.elements, static_cast<double>(type.elements()));
+    if (type.dtype == ir::DType::kI32 && sizes.indices == 0) {
+      sizes.indices = static_cast<double>(type.elements());
+    }
+  }
+  double largest = 0;
+  for (TensorId id : instruction.outputs) {
+    if (id == kNoTensor) continue;
+    const Type& type = program.tensors[id].type;
+    sizes.outputs += static_cast<double>(type.bytes());
+    largest = std::max(largest, static_cast<double>(type.elements()));
+  }
+  if (!instruction.indexed) sizes.elements = std::max(sizes.elements, largest);
+  if (instruction.indexed) sizes.elements = largest;
+  return sizes;
+}
+
+// Returns whether the op computes on 16-bit elements.
+bool is_half(const Program& program, const Instruction& instruction) {
+  const auto& sample = instruction.outputs.empty() ? instruction.inputs : instruction.outputs;
+  return !sample.empty() && sample[0] != kNoTensor &&
+         ir::size_of(program.tensors[sample[0]].type.dtype) <= 2;
+}
+
+target::Work work_of(const Program& program, const Instruction& instruction, const RowWork& row) {
+  const Sizes sizes = sizes_of(program, instruction);
+  target::Work work{.flops = row.flops,
+                    .bytes = sizes.inputs + sizes.outputs,
+                    .elements = sizes.elements,
+                    .half = is_half(program, instruction),
+                    .joins = row.joins};
+  const ElementCycles cycles = element_cycles(instruction);
+  work.element_cycles = work.half ? cycles.half : cycles.single;
+  if (instruction.elementwise) return work;
+  if (instruction.indexed) {
+    // A multi-slice reads or writes whole rows, wherever they are.
+    work.bytes = 2 * sizes.outputs;
+    work.moved = sizes.outputs;
+    work.rows = sizes.indices;
+    return work;
+  }
+  work.moved = std::min(sizes.inputs, sizes.outputs);
+  const double element = work.half ? 2 : 4;
+  if (instruction.permutes) work.rearranged = sizes.outputs / element;
+  return work;
+}
+
+void add(Terms& sum, const Terms& more) {
+  sum.arithmetic += more.arithmetic;
+  sum.vertex += more.vertex;
+  sum.exchange += more.exchange;
+  sum.sync += more.sync;
+}
+
+Terms shaped_terms(const Program& program, const Instruction& instruction, const Model& model,
+                   bool joins) {
+  const target::Device& device = target::find_device(program.device);
+  Terms sum;
+  const Contractions all = model.shapes(program, instruction);
+  for (const Contraction& one : all) {
+    const target::ContractionPlan plan = target::plan_contraction(device, one);
+    add(sum, plan.terms);
+    if (joins) sum.vertex -= plan.steps * target::constants().launch;
+  }
+  if (model.score_flops > 0 && !all.empty()) {
+    const Contraction& scores = all.front();
+    const auto elements = static_cast<double>(scores.groups * scores.width * scores.outer);
+    add(sum, target::work_terms(device, {.flops = model.score_flops * elements,
+                                         .elements = elements,
+                                         .half = scores.half}));
+  }
+  if (joins) sum.sync = 0;
+  return sum;
+}
+
+}  // namespace
+
+Terms op_terms(const Program& program, const Instruction& instruction, const RowWork& row) {
+  if (instruction.view) return {};
+  if (const Model* model = model_of(instruction)) {
+    return shaped_terms(program, instruction, *model, row.joins);
+  }
+  const target::Device& device = target::find_device(program.device);
+  target::Work work = work_of(program, instruction, row);
+  if (row.matrix_unit) {
+    // The shape of the products is unknown: they run at half of the peak.
+    const double peak = work.half ? device.half_macs_per_cycle : device.float_macs_per_cycle;
+    work.element_cycles = row.flops / peak / std::max(work.elements, 1.0);
+  }
+  return target::work_terms(device, work);
+}
+
+Terms known_terms(const Program& program, const Instruction& instruction) {
+  if (instruction.cycles == 0) return {};
+  Terms terms = op_terms(program, instruction, {});
+  const auto known = static_cast<double>(instruction.cycles);
+  terms.arithmetic = std::max(0.0, known - (terms.total() - terms.arithmetic));
+  return terms;
+}
+
+int64_t copy_cycles(const target::Device& device, const Type& type) {
+  const target::Work work{.bytes = 2.0 * static_cast<double>(type.bytes()),
+                          .elements = static_cast<double>(type.elements())};
+  return target::whole_cycles(target::work_terms(device, work).total());
+}
+
+}  // namespace poptorch::program

@@ -1,0 +1,27 @@
+// The cycles of an op by its shapes and types. It is part of the cost model and does not change
+// values.
+#pragma once
+
+#include "program/program.hpp"
+#include "target/device.hpp"
+
+namespace poptorch::program {
+
+// The row's own estimate of an op's work, which ops without a model by shape use.
+struct RowWork {
+  double flops = 0;
+  bool matrix_unit = false;
+  bool joins = false;  // runs in another instruction's launch
+};
+
+// Returns the terms of a kCompute's cycles that is not a collective.
+target::Terms op_terms(const Program& program, const Instruction& instruction, const RowWork& row);
+
+// Returns the terms of an instruction whose cycles are known. Cycles that the shapes do not explain
+// count as arithmetic.
+target::Terms known_terms(const Program& program, const Instruction& instruction);
+
+// Returns the cycles of copying a tensor within its tiles.
+int64_t copy_cycles(const target::Device& device, const Type& type);
+
+}  // namespace poptorch::program

@@ -1,0 +1,205 @@
+// A closed search: the parts of outputs and inputs are whole blocks of the matrix unit, and the
+// rows take the tiles that remain.
+#include "target/contraction.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+namespace poptorch::target {
+namespace {
+
+constexpr double kWorkers = 6;
+constexpr double kHalfInputs = 16, kFloatInputs = 8;  // of a block of the matrix unit
+constexpr double kHalfCycles = 4, kFloatCycles = 8;   // of a row of a block
+
+double quotient(double a, double b) { return std::ceil(a / b); }
+
+// The rows of one tile, and the elements of the rows' operand that it needs for each channel.
+struct TileRows {
+  double parts = 1, count = 1, inputs = 1;
+  double calls = 1;  // rows of an image in a worker
+};
+
+class Search {
+ public:
+  Search(const Device& device, const Contraction& shape, const Constants& constants)
+      : device_(device),
+        shape_(shape),
+        k_(constants),
+        mk1_(device.version == 1),
+        kernel_(shape.taps_y * shape.taps_x > 1),
+        block_inputs_(shape.half ? kHalfInputs : kFloatInputs),
+        block_outputs_(device.matrix_outputs),
+        element_(shape.half ? 2 : 4) {}
+
+  ContractionPlan run() {
+    const auto groups = static_cast<double>(shape_.groups);
+    group_parts_ = std::min<double>(groups, device_.tiles);
+    groups_ = quotient(groups, group_parts_);
+    const double tiles = std::floor(device_.tiles / group_parts_);
+    const double outputs = quotient(static_cast<double>(shape_.outer), block_outputs_);
+    const double inputs = quotient(static_cast<double>(shape_.inner), block_inputs_);
+    double last_outputs = 0;
+    for (double n = 1; n <= std::min(outputs, tiles); n = next(n, outputs)) {
+      const double out = quotient(outputs, n);
+      if (out == last_outputs) continue;
+      last_outputs = out;
+      double last_inputs = 0;
+      for (double k = 1; k <= inputs && k * n <= tiles; k = next(k, inputs)) {
+        const double in = quotient(inputs, k);
+        if (in == last_inputs) continue;
+        last_inputs = in;
+        evaluate(n, k, 1, out, in, std::floor(tiles / (n * k)));
+        const auto taps = static_cast<double>(shape_.taps_y);
+        const double rows = std::floor(std::floor(tiles / (n * k)) / taps);
+        if (taps > 1 && rows >= 1) evaluate(n, k, taps, out, in, rows);
+      }
+    }
+    return best_;
+  }
+
+ private:
+  // Returns the smallest number of parts with smaller parts than `parts` has.
+  static double next(double parts, double all) {
+    const double size = quotient(all, parts);
+    return size <= 1 ? all + 1 : std::max(parts + 1, quotient(all, size - 1));
+  }
+
+  TileRows rows_of(double parts, double tap_parts) const {
+    const auto images = static_cast<double>(shape_.batch * shape_.height);
+    const auto width = static_cast<double>(shape_.width);
+    TileRows rows;
+    if (!kernel_) {
+      rows.count = quotient(images * width, parts);
+      rows.parts = parts;
+      rows.inputs = rows.count / static_cast<double>(shape_.reuse);
+      return rows;
+    }
+    const double down = std::min(parts, images);
+    const double across = std::clamp(std::floor(parts / down), 1.0, width);
+    const double high = quotient(images, down), wide = quotient(width, across);
+    const auto stride = static_cast<double>(shape_.stride);
+    const double halo_y = static_cast<double>(shape_.taps_y) / tap_parts - stride;
+    const double halo_x = static_cast<double>(shape_.taps_x) - stride;
+    const bool whole = high >= static_cast<double>(shape_.height);
+    rows.parts = down * across;
+    rows.count = high * wide;
+    rows.inputs = (high * stride + (whole ? 0 : std::max(halo_y, 0.0))) *
+                  (wide * stride + (across > 1 ? std::max(halo_x, 0.0) : 0));
+    const double in_worker = quotient(rows.count, kWorkers);
+    rows.calls = std::max(1.0, quotient(high * quotient(wide, in_worker), kWorkers));
+    return rows;
+  }
+
+  // Returns the cycles of a block for the rows of a tile: those of the multiplications, and others.
+  std::pair<double, double> block_cycles(const TileRows& rows) const {
+    const double cycles = shape_.half ? kHalfCycles : kFloatCycles;
+    const double turns =
+        quotient(rows.count, kWorkers) * kWorkers * cycles * (mk1_ ? k_.position_mk1 : k_.position);
+    const double load =
+        block_inputs_ * block_outputs_ * element_ / (mk1_ ? k_.weight_rate_mk1 : k_.weight_rate);
+    if (kernel_) {
+      const double start = mk1_ ? k_.kernel_block_mk1 : k_.kernel_block;
+      return {turns * k_.kernel_position, load + start + kWorkers * k_.kernel_row * rows.calls};
+    }
+    if (mk1_) return {turns, load + k_.block_mk1};
+    const double floor = shape_.half ? k_.matrix_floor_half : k_.matrix_floor_float;
+    return {turns, load + std::max(0.0, floor - turns)};
+  }
+
+  // Returns the cycles of the exchange of both operands.
+  double operand_exchange(double n, double taps, const TileRows& rows, double in,
+                          double out) const {
+    const double channels = std::min(in * block_inputs_, static_cast<double>(shape_.inner));
+    const double columns = std::min(out * block_outputs_, static_cast<double>(shape_.outer));
+    const double kernel = static_cast<double>(shape_.taps_y * shape_.taps_x) / taps;
+    const double row = groups_ * channels * element_;
+    const auto stride = static_cast<double>(shape_.stride * shape_.stride);
+    const double resident = (kernel_ ? rows.count * stride : rows.inputs) * row / (n * taps);
+    const double of_rows = std::max(0.0, rows.inputs * row - resident);
+    const double of_weights = row * columns * kernel * (1 - 1 / rows.parts);
+    // Tiles of a pair receive one of the operands together.
+    const double paired = std::max(n > 1 ? of_rows : 0, rows.parts > 1 ? of_weights : 0);
+    return (of_rows + of_weights - paired + paired / k_.paired_exchange) / k_.exchange_rate;
+  }
+
+  void evaluate(double n, double k, double taps, double out, double in, double row_parts) {
+    const TileRows rows = rows_of(row_parts, taps);
+    const auto [arithmetic, other] = block_cycles(rows);
+    const double blocks =
+        out * in * groups_ * static_cast<double>(shape_.taps_y * shape_.taps_x) / taps;
+    const double columns = std::min(out * block_outputs_, static_cast<double>(shape_.outer));
+    const double results = groups_ * rows.count * columns;
+    Terms terms{.arithmetic = blocks * arithmetic,
+                .vertex = blocks * other + 2 * k_.launch,
+                .exchange = operand_exchange(n, taps, rows, in, out),
+                .sync = 2 * k_.sync};
+    const double sums = k * taps;
+    if (sums > 1) {
+      const double bytes = results * shape_.partial_bytes;
+      terms.exchange += bytes * (sums - 1) / sums / k_.exchange_rate;
+      terms.vertex += bytes / k_.sum_rate + k_.launch;
+      terms.sync += k_.sync;
+    }
+    const double all = static_cast<double>(shape_.groups * shape_.outer) *
+                       static_cast<double>(shape_.batch * shape_.height * shape_.width);
+    terms.exchange += k_.rearrangement * all / device_.tiles;
+    if (found_ && terms.total() >= best_.terms.total()) return;
+    found_ = true;
+    best_ = {static_cast<int64_t>(group_parts_),
+             static_cast<int64_t>(rows.parts),
+             static_cast<int64_t>(sums),
+             static_cast<int64_t>(n),
+             sums > 1 ? 3 : 2,
+             terms};
+  }
+
+  const Device& device_;
+  const Contraction& shape_;
+  const Constants& k_;
+  bool mk1_, kernel_, found_ = false;
+  double block_inputs_, block_outputs_, element_;
+  double group_parts_ = 1, groups_ = 1;
+  ContractionPlan best_;
+};
+
+constexpr size_t kMostPlans = 1 << 14;  // remembered
+
+}  // namespace
+
+double Contraction::flops() const {
+  return 2.0 * static_cast<double>(groups * batch * height * width) *
+         static_cast<double>(inner * outer) * static_cast<double>(taps_y * taps_x);
+}
+
+ContractionPlan plan_contraction(const Device& device, const Contraction& contraction,
+                                 const Constants& constants) {
+  if (contraction.flops() == 0) return {};
+  return Search(device, contraction, constants).run();
+}
+
+ContractionPlan plan_contraction(const Device& device, const Contraction& contraction) {
+  static std::mutex mutex;
+  static std::map<std::tuple<const Device*, std::array<int64_t, 12>>, ContractionPlan> plans;
+  const Contraction& c = contraction;
+  const std::tuple key{
+      &device,
+      std::array<int64_t, 12>{c.groups, c.batch, c.height, c.width, c.inner, c.outer, c.taps_y,
+                              c.taps_x, c.stride, c.reuse, c.half, c.partial_bytes}};
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = plans.find(key);
+    if (found != plans.end()) return found->second;
+  }
+  const ContractionPlan plan = plan_contraction(device, contraction, constants());
+  const std::lock_guard lock(mutex);
+  if (plans.size() >= kMostPlans) plans.clear();
+  plans.emplace(key, plan);
+  return plan;
+}
+
+}  // namespace poptorch::target

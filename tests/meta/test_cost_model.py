@@ -1,0 +1,66 @@
+"""The cost model has sources, few fitted constants, and agrees with published microbenchmarks."""
+
+import re
+
+import pytest
+from load_tool import ROOT
+from poptorch_core import _core
+
+from benchmarks.fidelity import __main__ as command, micro, predict, rows, statistics
+
+CORE = ROOT / "poptorch_cpp"
+FOLDERS = ("account", "lowering", "partition", "program", "target")
+MODELS = re.compile(
+    r"\b(bert|resnet|vit|efficientnet|swin|unet|conformer|gpt|dino|dalle|mlperf)\w*", re.IGNORECASE
+)
+STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def test_every_constant_has_a_source_and_few_are_fitted():
+    constants = _core.cost_constants()
+    assert len({name for name, *_ in constants}) == len(constants)
+    for name, value, unit, source, _ in constants:
+        assert value > 0 and unit and len(source) > 20, name
+    assert sum(fitted for *_, fitted in constants) <= 15
+
+
+def test_the_cost_model_does_not_depend_on_the_name_of_a_model():
+    for folder in FOLDERS:
+        for path in sorted((CORE / folder).rglob("*.?pp")):
+            text = re.sub(r"//.*", "", path.read_text())
+            if path.name == "constants.cpp":  # its texts name the sources
+                text = STRINGS.sub('""', text)
+            assert not MODELS.search(text), path
+
+
+def test_an_unknown_constant_cannot_be_replaced():
+    sizes = {"width": 16, "inner": 16, "outer": 16}
+    with pytest.raises(_core.Error, match="there is no constant 'luck'"):
+        _core.contraction_cost("ipu2", sizes, True, {"luck": 1.0})
+
+
+def test_nine_tenths_of_the_microbenchmarks_are_within_a_fifth(capsys):
+    assert command.main(["--micro"]) == 0
+    printed = capsys.readouterr().out
+    points = sum(len(points) for points in micro.families().values())
+    assert f"of {points} within 20%" in printed
+
+
+def test_a_row_is_predicted_from_its_program(capsys):
+    assert command.main(["--rows", "14"]) == 0
+    printed = capsys.readouterr().out
+    assert "BERT-base phase 1" in printed and "1 of 1 within 25%" in printed
+
+
+def test_twice_the_replicas_have_nearly_twice_the_throughput():
+    row = next(row for row in rows.rows() if row.number == 24)
+    one = predict.predict(row)
+    two = predict.predict(type(row)(**{**vars(row), "replicas": 2 * row.replicas}))
+    assert 1.9 * one.samples < two.samples <= 2 * one.samples
+
+
+def test_ranks_and_errors():
+    assert statistics.mean_error([0.9, 1.2]) == pytest.approx(0.15)
+    assert statistics.rank_correlation([(1, 10), (2, 20), (3, 30)]) == pytest.approx(1)
+    assert statistics.rank_correlation([(1, 30), (2, 20), (3, 10)]) == pytest.approx(-1)
+    assert statistics.rank_correlation([(1, 5), (1, 5)]) == 1

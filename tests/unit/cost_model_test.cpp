@@ -1,0 +1,110 @@
+// The cost model of ops by shape: terms, limits, and how cycles grow with a shape.
+#include <gtest/gtest.h>
+
+#include "target/contraction.hpp"
+
+namespace poptorch::target {
+namespace {
+
+const Device& gc200() { return find_device("ipu2"); }
+
+Contraction square_product(int64_t rows, int64_t inner, int64_t outer, bool half = true) {
+  Contraction made{.half = half, .partial_bytes = half ? 2 : 4};
+  made.width = rows;
+  made.inner = inner;
+  made.outer = outer;
+  return made;
+}
+
+double cycles_of_plan(const Contraction& contraction, const Device& device = gc200()) {
+  return plan_contraction(device, contraction).terms.total();
+}
+
+TEST(CostModel, ConstantsHaveSourcesAndFewAreFitted) {
+  int fitted = 0;
+  for (const ConstantRow& row : constant_rows()) {
+    EXPECT_FALSE(row.source.empty()) << row.name;
+    EXPECT_FALSE(row.unit.empty()) << row.name;
+    EXPECT_EQ(constants().*row.member, row.value) << row.name;
+    fitted += row.fitted;
+  }
+  EXPECT_LE(fitted, 15);
+}
+
+TEST(CostModel, LargerProductsTakeLonger) {
+  double last = 0;
+  for (int64_t rows = 16; rows <= 65536; rows *= 4) {
+    const double cycles = cycles_of_plan(square_product(rows, 1024, 1024));
+    EXPECT_GT(cycles, last) << rows;
+    last = cycles;
+  }
+}
+
+TEST(CostModel, AnUnfilledMatrixUnitCostsAsAFilledOne) {
+  const double filled = plan_contraction(gc200(), square_product(4096, 16, 16)).terms.arithmetic;
+  EXPECT_EQ(plan_contraction(gc200(), square_product(4096, 5, 16)).terms.arithmetic, filled);
+  EXPECT_EQ(plan_contraction(gc200(), square_product(4096, 16, 3)).terms.arithmetic, filled);
+}
+
+TEST(CostModel, NoProductIsFasterThanThePeak) {
+  for (const Device& device : all_devices()) {
+    for (const bool half : {true, false}) {
+      for (const int64_t size : {1, 3, 64, 1000, 5000}) {
+        const Contraction product = square_product(size, size, size, half);
+        const double macs = half ? device.half_macs_per_cycle : device.float_macs_per_cycle;
+        const double peak = product.flops() / (2 * macs * device.tiles);
+        EXPECT_GE(plan_contraction(device, product).terms.arithmetic, 0.999 * peak);
+      }
+    }
+  }
+}
+
+TEST(CostModel, APlanUsesNoMoreTilesThanThereAre) {
+  for (const int64_t size : {1, 17, 300, 4000}) {
+    for (const int64_t groups : {1, 7, 4000}) {
+      Contraction product = square_product(size, 200, size);
+      product.groups = groups;
+      const ContractionPlan plan = plan_contraction(gc200(), product);
+      EXPECT_LE(plan.groups * plan.rows * plan.inner * plan.outer, gc200().tiles);
+    }
+  }
+}
+
+TEST(CostModel, WiderPartialsExchangeMore) {
+  Contraction product = square_product(256, 4096, 256);
+  const double narrow = cycles_of_plan(product);
+  product.partial_bytes = 4;
+  EXPECT_GT(cycles_of_plan(product), narrow);
+}
+
+TEST(CostModel, AnEmptyProductIsFree) { EXPECT_EQ(cycles_of_plan(square_product(0, 16, 16)), 0); }
+
+TEST(CostModel, ElementwiseWorkGrowsWithElements) {
+  const auto cycles = [](double elements, bool half) {
+    return work_terms(gc200(), {.flops = elements, .elements = elements, .half = half}).total();
+  };
+  EXPECT_GT(cycles(1e7, true), cycles(1e6, true));
+  EXPECT_GT(cycles(1e7, false), cycles(1e7, true));
+}
+
+TEST(CostModel, ElementwiseWorkExchangesNothing) {
+  const Terms terms = work_terms(gc200(), {.flops = 1e6, .elements = 1e6});
+  EXPECT_EQ(terms.exchange, 0);
+  EXPECT_EQ(terms.sync, constants().sync);
+  EXPECT_EQ(work_terms(gc200(), {.flops = 1e6, .elements = 1e6, .joins = true}).sync, 0);
+}
+
+TEST(CostModel, TransfersOffTheChipAreSlowerOnSlowerPaths) {
+  const double bytes = 1e8;
+  EXPECT_LT(link_cycles(gc200(), bytes), streaming_cycles(gc200(), bytes));
+  EXPECT_LT(link_cycles(gc200(), bytes), host_cycles(gc200(), bytes));
+  EXPECT_LT(link_cycles(gc200(), bytes), gateway_cycles(gc200(), bytes));
+}
+
+TEST(CostModel, CyclesStayWithinSixtyFourBits) {
+  EXPECT_LE(whole_cycles(1e300), int64_t{1} << 42);
+  EXPECT_EQ(whole_cycles(-1), 0);
+}
+
+}  // namespace
+}  // namespace poptorch::target
