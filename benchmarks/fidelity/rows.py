@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from . import bert, vision
+from . import bert, other, vision
 
 LAMB = "LAMB"
 ADAM = "AdamW"
@@ -105,6 +105,26 @@ def _vision_rows():
     ]  # fmt: skip
 
 
+def _other_rows():
+    efficient, swin = other.EfficientNetB4, other.SwinTiny
+    large, images = vision.image_inputs(380, torch.uint8), vision.image_inputs(224, torch.float32)
+    conformer = {"build": other.Conformer, "inputs": other.sound_inputs, "optimiser": ADAM}
+    return [
+        Row(25, "EfficientNet-B4 G16, Bow Pod16", 9000, efficient, large, 3, 256, 8, optimiser=SGD),
+        Row(26, "EfficientNet-B4 G16, Bow Pod64", 34140, efficient, large, 3, 64, 32, marked=False,
+            optimiser=SGD),
+        Row(30, "Swin-Tiny, float32, Bow Pod16", 3779, swin, images, 4, 64, 4, optimiser=ADAM,
+            dtype=torch.float32),
+        Row(33, "U-Net, Bow-2000", 151, other.UNet, other.cell_inputs, 1, 24, 1, optimiser=SGD),
+        Row(34, "Conformer, POD16 (GC200)", 3163, micro_batch=4, accumulation=1008, replicas=4,
+            device=2, **conformer),
+        Row(35, "Conformer, POD64 (GC200)", 11689, micro_batch=4, accumulation=252, replicas=16,
+            marked=False, device=2, **conformer),
+        Row(36, "Conformer, Bow Pod16", 4302, micro_batch=4, accumulation=1008, replicas=4,
+            marked=False, **conformer),
+    ]  # fmt: skip
+
+
 def rows() -> list[Row]:
     """Return all rows, in the order of their numbers."""
-    return sorted(_bert_rows() + _vision_rows(), key=lambda row: row.number)
+    return sorted(_bert_rows() + _vision_rows() + _other_rows(), key=lambda row: row.number)

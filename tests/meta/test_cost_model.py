@@ -59,6 +59,15 @@ def test_twice_the_replicas_have_nearly_twice_the_throughput():
     assert 1.9 * one.samples < two.samples <= 2 * one.samples
 
 
+def test_long_pipelines_take_as_long_per_micro_batch_as_short_ones():
+    row = next(row for row in rows.rows() if row.number == 25)
+    rates = [
+        predict.predict(type(row)(**{**vars(row), "accumulation": count})).samples
+        for count in (64, 256, 300)
+    ]
+    assert max(rates) < 1.05 * min(rates)
+
+
 def test_ranks_and_errors():
     assert statistics.mean_error([0.9, 1.2]) == pytest.approx(0.15)
     assert statistics.rank_correlation([(1, 10), (2, 20), (3, 30)]) == pytest.approx(1)
