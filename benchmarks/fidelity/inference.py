@@ -1,6 +1,6 @@
 """Published inference throughputs of one IPU, a C600 or Bow: Graphcore's PopRT benchmarks.
 
-The factor of operations on elements is fitted on these. Transfers with the host overlap there, so
+No constant is fitted on these. Transfers with the host overlap there, so
 they are left out of our figures.
 """
 

@@ -1,7 +1,7 @@
 """Published microbenchmarks of matrix products and convolutions.
 
 Sources: dense products of Graphcore's PopSparse benchmarks (read off a plot; the device is not
-named and taken as Bow, see docs/machine.md), and Jia et al., "Dissecting the Graphcore IPU via
+named and read as GC200, see docs/machine.md), and Jia et al., "Dissecting the Graphcore IPU via
 Microbenchmarking", table 5.5 (GC2, float16).
 Figures are TFLOP/s. Rows of that table with gaps are left out.
 """
@@ -69,7 +69,7 @@ def product_points() -> list[Point]:
             for n, rate in zip(COLUMNS, rates, strict=False):
                 name = f"{m} × {m} × {n} {'float16' if half else 'float32'}"
                 sizes = {"width": n, "inner": m, "outer": m}
-                points.append(Point(name, "ipu21", sizes, half, rate))
+                points.append(Point(name, "ipu2", sizes, half, rate))
     return points
 
 

@@ -1,7 +1,7 @@
 """Published training throughputs with the configurations that reached them.
 
 Sources: Graphcore's performance results, its examples of the same SDK release, and the logs of
-MLPerf training. Marked rows are predictions: no constant of the cost model was fitted on them.
+MLPerf training. Marked rows are predictions: no constant of the cost model is fitted on them.
 """
 
 from collections.abc import Callable

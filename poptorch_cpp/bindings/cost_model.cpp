@@ -15,6 +15,10 @@ using namespace pybind11::literals;
 using target::Constants;
 using target::Contraction;
 
+[[noreturn]] void refuse_constant(const std::string& name) {
+  throw support::UserError(support::str("[device] there is no constant '", name, "'."));
+}
+
 Constants with_overrides(const std::map<std::string, double>& overrides) {
   Constants made = target::constants();
   for (const auto& [name, value] : overrides) {
@@ -24,8 +28,7 @@ Constants with_overrides(const std::map<std::string, double>& overrides) {
       made.*row.member = value;
       found = true;
     }
-    if (!found)
-      throw support::UserError(support::str("[target] there is no constant '", name, "'."));
+    if (!found) refuse_constant(name);
   }
   return made;
 }
@@ -60,6 +63,13 @@ void bind_cost_model(py::module_& m) {
         return rows;
       },
       "The constants of the cost model, as (name, value, unit, source, whether it is fitted).");
+  m.def(
+      "replace_constant",
+      [](const std::string& name, double value) {
+        if (!target::replace_constant(name, value)) refuse_constant(name);
+        target::forget_plans();
+      },
+      "name"_a, "value"_a, "Replaces a constant of the cost model in this process.");
   m.def(
       "contraction_cost",
       [](const std::string& device, const std::map<std::string, int64_t>& sizes, bool half,

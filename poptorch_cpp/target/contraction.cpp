@@ -99,12 +99,13 @@ class Search {
   std::pair<double, double> block_cycles(const TileRows& rows) const {
     const double cycles = shape_.half ? kHalfCycles : kFloatCycles;
     const double turns =
-        quotient(rows.count, kWorkers) * kWorkers * cycles * (mk1_ ? k_.position_mk1 : k_.position);
+        quotient(rows.count, kWorkers) * kWorkers * cycles * (mk1_ ? k_.position_mk1 : 1);
     const double load =
         block_inputs_ * block_outputs_ * element_ / (mk1_ ? k_.weight_rate_mk1 : k_.weight_rate);
     if (kernel_) {
       const double start = mk1_ ? k_.kernel_block_mk1 : k_.kernel_block;
-      return {turns * k_.kernel_position, load + start + kWorkers * k_.kernel_row * rows.calls};
+      return {turns * (mk1_ ? k_.kernel_position_mk1 : 1),
+              load + start + kWorkers * k_.kernel_row * rows.calls};
     }
     if (mk1_) return {turns, load + k_.block_mk1};
     const double floor = shape_.half ? k_.matrix_floor_half : k_.matrix_floor_float;
@@ -145,9 +146,6 @@ class Search {
       terms.vertex += bytes / k_.sum_rate + k_.launch;
       terms.sync += k_.sync;
     }
-    const double all = static_cast<double>(shape_.groups * shape_.outer) *
-                       static_cast<double>(shape_.batch * shape_.height * shape_.width);
-    terms.exchange += k_.rearrangement * all / device_.tiles;
     if (found_ && terms.total() >= best_.terms.total()) return;
     found_ = true;
     best_ = {static_cast<int64_t>(group_parts_),
@@ -167,7 +165,17 @@ class Search {
   ContractionPlan best_;
 };
 
-constexpr size_t kMostPlans = 1 << 14;  // remembered
+constexpr size_t kMostPlans = 1 << 14;
+
+struct RememberedPlans {
+  std::mutex mutex;
+  std::map<std::tuple<const Device*, std::array<int64_t, 12>>, ContractionPlan> plans;
+};
+
+RememberedPlans& remembered_plans() {
+  static RememberedPlans plans;
+  return plans;
+}
 
 }  // namespace
 
@@ -183,8 +191,7 @@ ContractionPlan plan_contraction(const Device& device, const Contraction& contra
 }
 
 ContractionPlan plan_contraction(const Device& device, const Contraction& contraction) {
-  static std::mutex mutex;
-  static std::map<std::tuple<const Device*, std::array<int64_t, 12>>, ContractionPlan> plans;
+  auto& [mutex, plans] = remembered_plans();
   const Contraction& c = contraction;
   const std::tuple key{
       &device,
@@ -200,6 +207,12 @@ ContractionPlan plan_contraction(const Device& device, const Contraction& contra
   if (plans.size() >= kMostPlans) plans.clear();
   plans.emplace(key, plan);
   return plan;
+}
+
+void forget_plans() {
+  auto& [mutex, plans] = remembered_plans();
+  const std::lock_guard lock(mutex);
+  plans.clear();
 }
 
 }  // namespace poptorch::target

@@ -35,4 +35,7 @@ ContractionPlan plan_contraction(const Device& device, const Contraction& contra
 ContractionPlan plan_contraction(const Device& device, const Contraction& contraction,
                                  const Constants& constants);
 
+// Forgets the remembered plans, after a constant was replaced.
+void forget_plans();
+
 }  // namespace poptorch::target

@@ -1,6 +1,6 @@
 """The compiler and emulator without torch."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numpy import ndarray
@@ -25,17 +25,22 @@ __all__: list[str] = [
     "cbor",
     "check_environment",
     "compile",
+    "contraction_cost",
+    "cost_constants",
     "custom_attributes",
     "custom_gradient",
     "custom_op_ids",
+    "device_figures",
     "disarm_fault",
     "end_open_line",
     "environment",
     "environment_flag",
     "environment_number",
     "environment_text",
+    "exchange_cycles",
     "group_parameter",
     "has_struck",
+    "link_cycles",
     "load",
     "log",
     "log_level",
@@ -45,6 +50,7 @@ __all__: list[str] = [
     "option_table",
     "parse",
     "register_python_op",
+    "replace_constant",
     "report_figures",
     "run_pass",
     "set_line_open",
@@ -425,6 +431,19 @@ def compile(
     of the step).
     """
 
+def contraction_cost(
+    device: str, sizes: Mapping[str, int], half: bool, overrides: Mapping[str, float] = {}
+) -> dict:
+    """The terms of the cycles of a matrix product or convolution, and the parts into which
+    its groups, rows, inner and outer channels are divided. `overrides` replaces
+    constants.
+    """
+
+def cost_constants() -> list:
+    """The constants of the cost model, as (name, value, unit, source, whether it is
+    fitted).
+    """
+
 def custom_attributes(attributes: dict) -> str:
     """The text of attributes of a custom op: floats, ints and strings, alone or in lists."""
 
@@ -443,6 +462,9 @@ def custom_gradient(
 def custom_op_ids() -> list[tuple[str, str, int]]:
     """(domain, name, version) of the registered custom ops."""
 
+def device_figures(device: str) -> dict:
+    """Figures of a device profile."""
+
 def disarm_fault(arg0: int, /) -> None: ...
 def end_open_line() -> bool: ...
 def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]]:
@@ -452,6 +474,9 @@ def environment() -> list[tuple[str, str, str, list[str], tuple[int, int], bool]
 def environment_flag(name: str, /) -> bool: ...
 def environment_number(name: str, otherwise: int, /) -> int: ...
 def environment_text(name: str, otherwise: str = "") -> str: ...
+def exchange_cycles(device: str, bytes: float, paired: bool = False) -> int:
+    """The cycles in which a tile receives `bytes`, with the sync before it."""
+
 def group_parameter(
     name: str, shape: Sequence[int], kind: str, size: int, all_replicas: bool, replicas: int
 ) -> ReplicaGroup:
@@ -460,6 +485,9 @@ def group_parameter(
     """
 
 def has_struck(arg0: int, /) -> bool: ...
+def link_cycles(device: str, bytes: float) -> int:
+    """The cycles of sending `bytes` to another IPU over IPU-Links."""
+
 def load(text: str | bytes, host: dict = {}) -> Executable:
     """Makes an executable from the text of a program, Executable.text('program'). State
     begins with the program's initial values, or with 0; write_state changes it.
@@ -504,6 +532,9 @@ def register_python_op(
     → arrays, where a type is (element type, shape). gradient: the name of its gradient
     op, of the same domain and version, with the inputs and outputs of custom_gradient.
     """
+
+def replace_constant(name: str, value: float) -> None:
+    """Replaces a constant of the cost model in this process."""
 
 def report_figures() -> list[tuple[str, str, str, str, str]]:
     """The figures of report(), as (list whose entries have it, name, type, unit, doc)."""

@@ -6,7 +6,7 @@ import pytest
 from load_tool import ROOT
 from poptorch_core import _core
 
-from benchmarks.fidelity import __main__ as command, micro, predict, rows, statistics
+from benchmarks.fidelity import __main__ as command, fit, micro, predict, rows, statistics
 
 CORE = ROOT / "poptorch_cpp"
 FOLDERS = ("account", "lowering", "partition", "program", "target")
@@ -37,6 +37,36 @@ def test_an_unknown_constant_cannot_be_replaced():
     sizes = {"width": 16, "inner": 16, "outer": 16}
     with pytest.raises(_core.Error, match="there is no constant 'luck'"):
         _core.contraction_cost("ipu2", sizes, True, {"luck": 1.0})
+    with pytest.raises(_core.Error, match="there is no constant 'luck'"):
+        _core.replace_constant("luck", 1.0)
+
+
+def test_the_fit_compiles_no_marked_row(monkeypatch):
+    compiled, replaced = [], []
+
+    def predicted(row):
+        compiled.append(row)
+        return predict.Prediction(row, 2 * row.published, "", 0.0)
+
+    monkeypatch.setattr(predict, "predict", predicted)
+    monkeypatch.setattr(_core, "replace_constant", lambda *constant: replaced.append(constant))
+    assert set(fit.training_times(2.0, 0.2)) == {0.5}
+    assert compiled and not any(row.marked for row in compiled)
+    assert replaced == [("element_factor", 2.0), ("streaming_efficiency", 0.2)]
+
+
+def test_the_grid_finds_the_factor_and_the_efficiency_of_made_times():
+    def times(factor, efficiency):
+        return [0.2 + 0.1 * factor + 0.04 / efficiency, 0.1 + 0.2 * factor + 0.02 / efficiency]
+
+    wanted = fit.FACTORS[60], fit.EFFICIENCIES[40]
+    published = times(*wanted)
+    measured = [
+        [ours / theirs for ours, theirs in zip(times(*at), published, strict=True)]
+        for at in ((2, 0.2), (2.5, 0.2), (2, 0.4))
+    ]
+    found, error = fit.best_of_grid(measured, 2, 0.2)
+    assert found == wanted and error < 1e-9
 
 
 def test_nine_tenths_of_the_microbenchmarks_are_within_a_fifth(capsys):

@@ -160,7 +160,7 @@ def test_stages_overlap_only_when_pipelined(replicas):
         split.norm = torch.nn.Identity()
         *_, report = train(split, strategy_of(name, "4"), accumulation=32, replicas=replicas)
         cycles[name] = report["cycles_per_run"]
-    assert 1.5 * cycles["pipelined"] < cycles["sharded"]
+    assert 1.3 * cycles["pipelined"] < cycles["sharded"]
 
 
 def test_the_report_tells_what_each_ipu_holds():

@@ -119,7 +119,8 @@ def per_ipu(report):
 
 def test_compiled_the_cut_is_within_5_percent_of_the_best(capsys):
     torch.manual_seed(0)
-    model = Chain()
+    # Plans leave out transfers with the host, which are short beside layers as wide as these.
+    model = Chain((64, 2048, 2048, 256, 8192, 1024, 32))
     x, target = torch.randn(256, 64), torch.randn(256, 32)
     found = poptorch.plan(model, (x, target), 3)
     printed = capsys.readouterr().out
