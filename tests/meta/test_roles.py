@@ -13,6 +13,8 @@ SOURCES = ROOT / "poptorch_cpp"
 # File → the ops that it rewrites or runs. Code that asks whether an op is one of several uses a
 # role.
 ABOUT = {
+    "emulator/bind/plan.cpp": {"assign"},
+    "emulator/bind/strided_views.cpp": {"broadcast_to", "slice", "transpose"},
     "emulator/bound/collective_spec.cpp": {
         "all_gather",
         "all_reduce",
@@ -23,6 +25,7 @@ ABOUT = {
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
     "partition/recompute.cpp": {"dropout"},
     "transforms/canonicalise.cpp": {"slice"},
+    "transforms/slice_sums.cpp": {"insert_slice"},
 }
 OPS = set(_core.op_names())
 # Ops whose names are also words of options and attributes: only comparisons with an expression that
