@@ -28,6 +28,7 @@ NEW_PROCESSES = {
     "behaviour/data/test_data_ends.py": "finds the program's processes by their environment",
     "behaviour/wrapper/test_determinism.py": "PYTHONHASHSEED is read when Python starts",
     "behaviour/wrapper/test_helpers.py": "PVTI_OPTIONS is read at import",
+    "behaviour/devices/test_estimate.py": "measures the memory of a whole process",
     "behaviour/devices/test_instances.py": "its program has no torch",
     "behaviour/faults/test_killed_training.py": "the program is a zygote itself",
     "behaviour/files/test_program_files.py": "its program has no torch",

@@ -262,7 +262,7 @@ TEST(EngineFuzz, CollectivesThatBeginAheadChangeNoValue) {
     if (programs++ % 4 != 0) continue;
     for (Joining way : {Joining::kSent, Joining::kLent}) expect_same_bits(program, {1}, 2, way);
   }
-  EXPECT_GT(2 * ahead, programs);
+  EXPECT_GT(3 * ahead, programs);
 }
 
 }  // namespace
