@@ -179,6 +179,11 @@ def expand(names: list[str]) -> list[str]:
     every = []
     for name in names:
         key, *variants = name.split(":")
+        if key not in ["kinds", *WORKLOADS, *KINDS]:
+            raise SystemExit(
+                f"[benchmarks] no workload is named {key!r}. Those are kinds, "
+                f"{', '.join([*WORKLOADS, *KINDS])}."
+            )
         every += [":".join([k, *variants]) for k in KINDS] if key == "kinds" else [name]
     return every
 

@@ -163,6 +163,8 @@ TAGS = (
     Tag("state", "State cannot be read or written, or forward keeps it outside of buffers.",
         "Use a name and a shape that the program has; keep state of forward in buffers.",
         "unit/runtime_test.cpp"),
+    Tag("target", "The model of the machine does not have a device or constant of that name.",
+        "Use one of the names in the message.", "meta/test_cost_model.py"),
     Tag("test", "poptorch.poptorch_core._throwTestError was called.",
         "Nothing is wrong: programs try their error handlers with it.",
         "errors/test_error_kinds.py"),

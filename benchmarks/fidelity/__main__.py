@@ -16,7 +16,7 @@ WITHIN = 0.25
 
 
 def main(arguments=None) -> int:
-    """Print the tables that the arguments ask for."""
+    """Prints the tables that the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--micro", action="store_true", help="the microbenchmarks alone")
     parser.add_argument("--inference", action="store_true", help="inference of one IPU alone")
@@ -42,6 +42,8 @@ def _print_rows(numbers, file, page) -> int:
     from .rows import rows
 
     wanted = [row for row in rows() if not numbers or row.number in numbers]
+    if missing := numbers - {row.number for row in wanted}:
+        raise SystemExit(f"[benchmarks] row {min(missing)} has no model here.")
     made = []
     print(f"{'row':>4} {'':52}{'published':>10}{'ours':>10}{'ratio':>7}")
     for row in wanted:
@@ -64,7 +66,7 @@ def _print_rows(numbers, file, page) -> int:
 
 
 def summary(predictions) -> str:
-    """Return a sentence on the marked rows."""
+    """Returns a sentence on the marked rows."""
     marked = [found for found in predictions if found.row.marked]
     if not marked:
         return "No row is marked."

@@ -43,6 +43,15 @@ class Layer(nn.Module):
         return self.norm2(x + self.dropout(hidden))
 
 
+class PreNormLayer(Layer):
+    """A transformer layer with normalisation before each half."""
+
+    def forward(self, x, mask):
+        x = x + self.dropout(self.attention(self.norm1(x), mask))
+        hidden = self.dropout(functional.gelu(self.inner(self.norm2(x))))
+        return x + self.dropout(self.outer(hidden))
+
+
 class Embedding(nn.Module):
     """Words, positions and segments, normalised."""
 
@@ -101,7 +110,7 @@ class Bert(nn.Module):
 
 
 def place(model, counts):
-    """Put the embedding on IPU 0, and `counts[i]` layers on IPU i."""
+    """Puts the embedding on IPU 0, and `counts[i]` layers on IPU i."""
     poptorch.BeginBlock(model.embedding, "embedding", ipu_id=0)
     layers = iter(model.layers)
     for ipu, count in enumerate(counts):
@@ -112,7 +121,7 @@ def place(model, counts):
 
 
 def bert(width, layers, length, masks, counts):
-    """Return a function that builds the model with its placement."""
+    """Returns a function that builds the model with its placement."""
 
     def build():
         model = Bert(width, layers, length, masks)
@@ -123,7 +132,7 @@ def bert(width, layers, length, masks, counts):
 
 
 def bert_inputs(length, masks):
-    """Return a function of the batch that makes inputs which take no memory."""
+    """Returns a function of the batch that makes inputs which take no memory."""
 
     def inputs(batch):
         def zeros(*shape):

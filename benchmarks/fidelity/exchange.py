@@ -21,27 +21,27 @@ class Exchange:
 
 
 def microseconds(bytes_received: float) -> float:
-    """Return the time in which a tile receives so many bytes."""
+    """Returns the time in which a tile receives so many bytes."""
     clock = _core.device_figures("ipu1")["clock"]
     return _core.exchange_cycles("ipu1", bytes_received) / clock * 1e6
 
 
 def rate(bytes_received: float, paired: bool = False) -> float:
-    """Return the GB/s at which a tile receives a message."""
+    """Returns the GB/s at which a tile receives a message."""
     clock = _core.device_figures("ipu1")["clock"]
     cycles = _core.exchange_cycles("ipu1", bytes_received, paired)
     return bytes_received / cycles * clock / 1e9
 
 
 def link_rate(links: int) -> float:
-    """Return the GB/s between two IPUs that so many of the ten links join."""
+    """Returns the GB/s between two IPUs that so many of the ten links join."""
     clock = _core.device_figures("ipu1")["clock"]
     size = 1e9
     return size / _core.link_cycles("ipu1", size) * clock / 1e9 * links / 10
 
 
 def exchange_points() -> list[Exchange]:
-    """Return the published points of exchange beside the model's figures."""
+    """Returns the published points of exchange beside the model's figures."""
     clock = _core.device_figures("ipu1")["clock"]
     peak = rate(1e9)
     link = _core.link_cycles("ipu1", 4) / clock * 1e6

@@ -28,7 +28,7 @@ ROUNDS = 4
 
 
 def error(points, values):
-    """Return the mean error, with a penalty for points outside a fifth."""
+    """Returns the mean error, with a penalty for points outside a fifth."""
     total = 0.0
     for point in points:
         off = abs(math.log(point.predicted(values) / point.published))
@@ -37,7 +37,7 @@ def error(points, values):
 
 
 def fit(seconds, seed=1):
-    """Return the fitted values of products and convolutions, and their error."""
+    """Returns the fitted values of products and convolutions, and their error."""
     draw = random.Random(seed)
     points = product_points() + convolution_points()
     values = {
@@ -58,7 +58,7 @@ def fit(seconds, seed=1):
 
 
 def training_times(factor, efficiency):
-    """Return ours ÷ published of the time of a sample, for each row that is not marked."""
+    """Returns ours ÷ published of the time of a sample, for each row that is not marked."""
     from .predict import predict
     from .rows import rows
 
@@ -68,7 +68,7 @@ def training_times(factor, efficiency):
 
 
 def best_of_grid(times, factor, efficiency):
-    """Return the pair of the grid with the least error, and that error.
+    """Returns the pair of the grid with the least error, and that error.
 
     Times at the pair and beside it are continued in a straight line: they are sums of a part in
     proportion to the factor, a part in inverse proportion to the efficiency, and others.
@@ -87,7 +87,7 @@ def best_of_grid(times, factor, efficiency):
 
 
 def fit_training():
-    """Return the factor and the efficiency with the least error found, and that error."""
+    """Returns the factor and the efficiency with the least error found, and that error."""
     pair, found = (2.0, 0.2), []
     for _ in range(ROUNDS):
         middle = training_times(*pair)

@@ -41,7 +41,7 @@ class Inference:
     published: float
 
     def predicted(self) -> float:
-        """Return the samples a second of the cost model, without transfers to the host."""
+        """Returns the samples a second of the cost model, without transfers to the host."""
         with torch.device("meta"):
             model = self.build().eval().half()
         wrapped = poptorch.inferenceModel(model, poptorch.Options().useOfflineIpuTarget(21))
@@ -53,7 +53,7 @@ class Inference:
 
 
 def inference_points() -> list[Inference]:
-    """Return the published points."""
+    """Returns the published points."""
 
     def tokens(batch):
         return (torch.zeros(batch, 128, dtype=torch.int32),) * 3
@@ -79,7 +79,7 @@ def inference_points() -> list[Inference]:
 
 
 def print_inference() -> None:
-    """Print ours beside the published throughputs."""
+    """Prints ours beside the published throughputs."""
     print(f"{'':32}{'published':>10}{'ours':>10}{'ratio':>8}")
     for point in inference_points():
         ours = point.predicted()

@@ -14,7 +14,7 @@ REASONS = {
 
 
 def families():
-    """Return the points of each family by its title, as (name, unit, published, ours)."""
+    """Returns the points of each family by its title, as (name, unit, published, ours)."""
     return {
         "Matrix products (GC200)": _rows(product_points()),
         "Convolutions (GC2)": _rows(convolution_points()),
@@ -30,17 +30,17 @@ def _rows(points):
 
 
 def is_within(published, ours):
-    """Return whether our figure is within a fifth of the published one."""
+    """Returns whether our figure is within a fifth of the published one."""
     return abs(ours / published - 1) <= WITHIN
 
 
 def share_within(rows):
-    """Return the share of points that are within a fifth."""
+    """Returns the share of points that are within a fifth."""
     return sum(is_within(published, ours) for _, _, published, ours in rows) / len(rows)
 
 
 def print_micro():
-    """Print every point; return the share of all that are within a fifth."""
+    """Prints every point; returns the share of all that are within a fifth."""
     everything = []
     for title, rows in families().items():
         print(f"{title}\n{'':52}{'published':>10}{'ours':>10}{'ratio':>8}")

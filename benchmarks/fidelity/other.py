@@ -12,7 +12,7 @@ def _loss(scores, labels):
 
 
 def _begin(modules, ipu_of):
-    """Begin a block at each of the modules that `ipu_of` names."""
+    """Begins a block at each of the modules that `ipu_of` names."""
     for index, ipu in ipu_of.items():
         poptorch.BeginBlock(modules[index], f"IPU {ipu}", ipu_id=ipu)
 
@@ -154,7 +154,7 @@ class Conformer(nn.Module):
 
 
 def sound_inputs(batch):
-    """Return inputs of the Conformer that take no memory."""
+    """Returns inputs of the Conformer that take no memory."""
     sound = torch.zeros(1, 1220, 80, dtype=torch.float16).expand(batch, -1, -1)
     return sound, torch.zeros(1, 48, dtype=torch.int32).expand(batch, -1)
 
@@ -279,6 +279,6 @@ class EfficientNetB4(nn.Module):
 
 
 def cell_inputs(batch):
-    """Return inputs of the U-Net that take no memory."""
+    """Returns inputs of the U-Net that take no memory."""
     images = torch.zeros(1, 1, 572, 572, dtype=torch.float16).expand(batch, -1, -1, -1)
     return images, torch.zeros(1, 388, 388, dtype=torch.int64).expand(batch, -1, -1)

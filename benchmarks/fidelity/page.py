@@ -8,7 +8,7 @@ WITHIN = 0.25
 
 
 def table(predictions) -> str:
-    """Return the table in Markdown, and the rows that are outside."""
+    """Returns the table in Markdown, and the rows that are outside."""
     lines = [
         "| row | model and machine | published | ours | ours ÷ published | limiting factor |",
         "|---|---|---|---|---|---|",
@@ -28,7 +28,7 @@ def table(predictions) -> str:
 
 
 def write(predictions, summary) -> None:
-    """Replace the table of the page."""
+    """Replaces the table of the page."""
     text = PAGE.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)

@@ -62,7 +62,7 @@ def _optimiser(row: Row, model: torch.nn.Module):
 
 
 def predict(row: Row) -> Prediction:
-    """Return the throughput that the cost model gives the program of a row."""
+    """Returns the throughput that the cost model gives the program of a row."""
     with torch.device("meta"):
         model = row.build().to(row.dtype)
     wrapped = poptorch.trainingModel(model, _options(row), _optimiser(row, model))
@@ -77,7 +77,7 @@ def predict(row: Row) -> Prediction:
 
 
 def _recomputed(row: Row, wrapped) -> float:
-    """Return the cycles of the forward passes that a single IPU repeats, which ours keeps."""
+    """Returns the cycles of the forward passes that a single IPU repeats, which ours keeps."""
     if not row.recomputes:
         return 0
     cells = wrapped.schedule()["cells"]
@@ -86,7 +86,7 @@ def _recomputed(row: Row, wrapped) -> float:
 
 
 def _limit(report) -> str:
-    """Return the IPU that waits least and the parts of its time, the longest first."""
+    """Returns the IPU that waits least and the parts of its time, the longest first."""
     busiest = min(range(len(report["ipus"])), key=lambda i: report["ipus"][i]["idle_cycles"])
     work, all_cycles = report["ipus"][busiest], report["cycles_per_run"]
     shares = sorted(((work[part] / all_cycles, name) for part, name in PARTS.items()), reverse=True)

@@ -48,7 +48,7 @@ class Point:
     unit: str = "TFLOP/s"
 
     def predicted(self, overrides: dict[str, float] | None = None) -> float:
-        """Return the rate of the cost model, with some of its constants replaced."""
+        """Returns the rate of the cost model, with some of its constants replaced."""
         cost = _core.contraction_cost(self.device, self.sizes, self.half, overrides or {})
         cycles = sum(cost[term] for term in ("arithmetic", "vertex", "exchange", "sync"))
         return self.flops / cycles * _core.device_figures(self.device)["clock"] / 1e12
@@ -62,7 +62,7 @@ class Point:
 
 
 def product_points() -> list[Point]:
-    """Return the points of dense products (m × m) · (m × n)."""
+    """Returns the points of dense products (m × m) · (m × n)."""
     points = []
     for half, table in ((True, HALF), (False, SINGLE)):
         for m, rates in table.items():
@@ -74,7 +74,7 @@ def product_points() -> list[Point]:
 
 
 def convolution_points() -> list[Point]:
-    """Return the points of convolutions."""
+    """Returns the points of convolutions."""
     points = []
     for (kernel, size, inner, outer, groups), rates in CONVOLUTIONS.items():
         for power, rate in enumerate(rates):

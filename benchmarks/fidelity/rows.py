@@ -126,5 +126,5 @@ def _other_rows():
 
 
 def rows() -> list[Row]:
-    """Return all rows, in the order of their numbers."""
+    """Returns all rows, in the order of their numbers."""
     return sorted(_bert_rows() + _vision_rows() + _other_rows(), key=lambda row: row.number)

@@ -2,12 +2,12 @@
 
 
 def mean_error(ratios: list[float]) -> float:
-    """Return the mean absolute error of ratios to published figures."""
+    """Returns the mean absolute error of ratios to published figures."""
     return sum(abs(ratio - 1) for ratio in ratios) / len(ratios)
 
 
 def rank_correlation(pairs: list[tuple[float, float]]) -> float:
-    """Return Spearman's correlation; equal figures have the mean of their ranks."""
+    """Returns Spearman's correlation; equal figures have the mean of their ranks."""
 
     def ranks(values):
         return [

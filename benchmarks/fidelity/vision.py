@@ -5,23 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from .bert import SelfAttention
-
-
-class PreNormLayer(nn.Module):
-    """A transformer layer with normalisation before each half."""
-
-    def __init__(self, width, heads, dropout):
-        super().__init__()
-        self.attention = SelfAttention(width, heads, dropout)
-        self.inner, self.outer = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask):
-        x = x + self.dropout(self.attention(self.norm1(x), mask))
-        hidden = self.dropout(functional.gelu(self.inner(self.norm2(x))))
-        return x + self.dropout(self.outer(hidden))
+from .bert import PreNormLayer
 
 
 class ViT(nn.Module):
@@ -32,7 +16,9 @@ class ViT(nn.Module):
         self.patches = nn.Conv2d(3, width, 16, 16)
         self.first = nn.Parameter(torch.zeros(1, 1, width))
         self.places = nn.Parameter(torch.zeros(1, 197, width))
-        self.layers = nn.ModuleList(PreNormLayer(width, heads, dropout) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            PreNormLayer(width, heads, dropout, dropout) for _ in range(layers)
+        )
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, images, labels=None):
@@ -100,7 +86,7 @@ class ResNet50(nn.Module):
 
 
 def vit(counts):
-    """Return a function that builds ViT with `counts[i]` layers on IPU i."""
+    """Returns a function that builds ViT with `counts[i]` layers on IPU i."""
 
     def build():
         model = ViT()
@@ -115,7 +101,7 @@ def vit(counts):
 
 
 def image_inputs(size, dtype, classes=True):
-    """Return a function of the batch that makes images which take no memory."""
+    """Returns a function of the batch that makes images which take no memory."""
 
     def inputs(batch):
         images = torch.zeros(1, 3, size, size, dtype=dtype).expand(batch, -1, -1, -1)

@@ -9,24 +9,24 @@ ADAM = ("AdamW", {"lr": 1e-4})
 
 
 def per_row(*shape: int, classes: int, targets: int):
-    """Normal features with `targets` class targets for each sample."""
+    """Returns a function that draws normal features and `targets` classes for each sample."""
     return lambda batch: (torch.randn(batch, *shape), torch.randint(classes, (batch, targets)))
 
 
 def clicks(batch: int) -> tuple:
-    """Dense features, one id for each of the 26 tables, and whether the user clicked."""
+    """Draws dense features, one id for each of the 26 tables, and whether the user clicked."""
     ids = torch.randint(10000, (batch, 26))
     return torch.randn(batch, 13), ids, torch.randint(2, (batch,))
 
 
 def graph(nodes: int) -> tuple:
-    """Features of the nodes, edges with Cora's number for each node, and classes."""
+    """Draws features of the nodes, edges with Cora's number for each node, and classes."""
     edges = torch.randint(nodes, (2, nodes * 10556 // 2708))
     return torch.rand(nodes, 1433), edges, torch.randint(7, (nodes,))
 
 
 def next_token(batch: int) -> tuple:
-    """One token, and its position in the cache."""
+    """Draws one token, and its position in the cache."""
     return torch.randint(4096, (batch, 1)), torch.tensor([500]), torch.zeros(batch)
 
 

@@ -8,7 +8,7 @@ from benchmarks.models import TransformerLayer
 
 
 class RmsNorm(nn.Module):
-    """Written out as users write it."""
+    """Divides by the root of the mean square, as users write it out."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class VisionTransformer(nn.Module):
 
 
 def rotate(x, cosine, sine):
-    """Rotary position embedding of [batch, heads, length, width]."""
+    """Returns x, [batch, heads, length, width], with rotary position embeddings."""
     first, second = x.chunk(2, -1)
     return x * cosine + torch.cat([-second, first], -1) * sine
 

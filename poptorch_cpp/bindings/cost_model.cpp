@@ -15,21 +15,9 @@ using namespace pybind11::literals;
 using target::Constants;
 using target::Contraction;
 
-[[noreturn]] void refuse_constant(const std::string& name) {
-  throw support::UserError(support::str("[device] there is no constant '", name, "'."));
-}
-
 Constants with_overrides(const std::map<std::string, double>& overrides) {
   Constants made = target::constants();
-  for (const auto& [name, value] : overrides) {
-    bool found = false;
-    for (const target::ConstantRow& row : target::constant_rows()) {
-      if (row.name != name) continue;
-      made.*row.member = value;
-      found = true;
-    }
-    if (!found) refuse_constant(name);
-  }
+  for (const auto& [name, value] : overrides) made.*target::constant_named(name) = value;
   return made;
 }
 
@@ -46,7 +34,16 @@ Contraction contraction_of(const std::map<std::string, int64_t>& sizes, bool hal
       {"taps_y", &Contraction::taps_y}, {"taps_x", &Contraction::taps_x},
       {"stride", &Contraction::stride}};
   Contraction made{.half = half, .partial_bytes = half ? 2 : 4};
-  for (const auto& [name, size] : sizes) made.*kSizes.at(name) = size;
+  for (const auto& [name, size] : sizes) {
+    const auto known = kSizes.find(name);
+    if (known == kSizes.end() || size < 1) {
+      throw support::UserError(
+          support::str("[target] a product cannot have ", size, " ", name,
+                       ". Its sizes are groups, batch, height, width, inner, outer, taps_y, taps_x "
+                       "and stride, and at least 1."));
+    }
+    made.*known->second = size;
+  }
   return made;
 }
 
@@ -66,7 +63,7 @@ void bind_cost_model(py::module_& m) {
   m.def(
       "replace_constant",
       [](const std::string& name, double value) {
-        if (!target::replace_constant(name, value)) refuse_constant(name);
+        target::replace_constant(name, value);
         target::forget_plans();
       },
       "name"_a, "value"_a, "Replaces a constant of the cost model in this process.");

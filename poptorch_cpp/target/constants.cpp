@@ -4,6 +4,11 @@
 // that are not marked, see docs/machine.md.
 #include "target/constants.hpp"
 
+#include <vector>
+
+#include "support/error.hpp"
+#include "support/strings.hpp"
+
 namespace poptorch::target {
 namespace {
 
@@ -89,13 +94,18 @@ std::span<const ConstantRow> constant_rows() { return kConstants; }
 
 const Constants& constants() { return constants_in_use(); }
 
-bool replace_constant(std::string_view name, double value) {
+double Constants::* constant_named(std::string_view name) {
+  std::vector<std::string_view> known;
   for (const ConstantRow& row : constant_rows()) {
-    if (row.name != name) continue;
-    constants_in_use().*row.member = value;
-    return true;
+    if (row.name == name) return row.member;
+    known.push_back(row.name);
   }
-  return false;
+  throw support::UserError(support::str("[target] the cost model does not have a constant '", name,
+                                        "'. It has ", support::join(known, ", "), "."));
+}
+
+void replace_constant(std::string_view name, double value) {
+  constants_in_use().*constant_named(name) = value;
 }
 
 }  // namespace poptorch::target

@@ -31,7 +31,10 @@ struct ConstantRow {
 std::span<const ConstantRow> constant_rows();
 const Constants& constants();
 
-// Replaces a constant while nothing compiles; returns whether it exists. The fit needs it.
-bool replace_constant(std::string_view name, double value);
+// Returns the constant of that name; UserError with the known names if there is none.
+double Constants::* constant_named(std::string_view name);
+
+// Replaces a constant while nothing compiles. The fit needs it.
+void replace_constant(std::string_view name, double value);
 
 }  // namespace poptorch::target

@@ -115,7 +115,7 @@ const Device& find_device(std::string_view name) {
     if (device.name == name) return device;
     known.emplace_back(device.name);
   }
-  throw support::UserError(support::str("[device] there is no device '", name,
+  throw support::UserError(support::str("[target] no device is named '", name,
                                         "'. The known ones are ", support::join(known, ", "), "."));
 }
 

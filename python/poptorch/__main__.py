@@ -70,7 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     estimate.add_argument("--meta", action="store_true",
                           help="the script creates its tensors on device meta")  # fmt: skip
     estimate.add_argument("script")
-    estimate.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the script")
+    rest = estimate.add_argument("arguments", nargs=argparse.REMAINDER, help="those of the script")
+    rest.required = False  # otherwise a message without a script names it, too
     estimate.set_defaults(run=estimate_command.estimate)
 
     given = parser.parse_args(arguments)

@@ -35,10 +35,22 @@ def test_the_cost_model_does_not_depend_on_the_name_of_a_model():
 
 def test_an_unknown_constant_cannot_be_replaced():
     sizes = {"width": 16, "inner": 16, "outer": 16}
-    with pytest.raises(_core.Error, match="there is no constant 'luck'"):
+    message = "does not have a constant 'luck'. It has sync, launch, "
+    with pytest.raises(_core.Error, match=message):
         _core.contraction_cost("ipu2", sizes, True, {"luck": 1.0})
-    with pytest.raises(_core.Error, match="there is no constant 'luck'"):
+    with pytest.raises(_core.Error, match=message):
         _core.replace_constant("luck", 1.0)
+
+
+@pytest.mark.parametrize("size", [{"depth": 4}, {"inner": 0}])
+def test_a_product_with_unknown_or_empty_sizes_is_refused(size):
+    with pytest.raises(_core.Error, match="a product cannot have"):
+        _core.contraction_cost("ipu2", size, True)
+
+
+def test_an_unknown_device_is_refused_with_the_known_ones():
+    with pytest.raises(_core.Error, match="no device is named 'ipu9'. The known ones are ipu1, "):
+        _core.device_figures("ipu9")
 
 
 def test_the_fit_compiles_no_marked_row(monkeypatch):

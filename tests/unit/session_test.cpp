@@ -148,7 +148,7 @@ TEST(Session, RefusesOptionsThatCannotBe) {
   expect_refused(
       {.device_iterations = 3, .output_mode = ir::OutputMode::kEveryN, .output_period = 2},
       "keeps one in 2 of the 3 micro-batches");
-  expect_refused({.device = "ipu9"}, "there is no device 'ipu9'");
+  expect_refused({.device = "ipu9"}, "no device is named 'ipu9'");
 }
 
 // For loops that are too long to be simulated, the time is that of a pipeline that continues at its

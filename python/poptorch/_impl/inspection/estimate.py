@@ -12,7 +12,7 @@ from poptorch._impl.inspection import program_report
 from poptorch._impl.inspection.source_lines import TellingCall
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.wrapper import compilation, device_binding, model_classes, spec
-from poptorch._impl.wrapper.call_arguments import Arguments, Signature, check_weights
+from poptorch._impl.wrapper.call_arguments import Arguments, check_weights, of_micro_batch
 from poptorch._impl.wrapper.compiled_model import Compiled
 from poptorch._impl.wrapper.executor import PoplarExecutor
 from poptorch._impl.wrapper.state import wrapper_state
@@ -210,9 +210,7 @@ def estimate(
     if training is None:
         training = isinstance(model, torch.nn.Module) and model.training
     with TellingCall():
-        forward = model.forward if isinstance(model, torch.nn.Module) else model
-        given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-        arguments = Signature(forward).bind(given, {})
+        arguments = of_micro_batch("estimate", model, inputs)
     return _estimated(model, _offline(options), training, optimizer, arguments, is_micro_batch=True)
 
 

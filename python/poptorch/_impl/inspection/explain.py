@@ -8,7 +8,7 @@ import torch
 from poptorch._impl.inspection import notebook
 from poptorch._impl.trace import session
 from poptorch._impl.wrapper import results
-from poptorch._impl.wrapper.call_arguments import Signature
+from poptorch._impl.wrapper.call_arguments import of_micro_batch
 from poptorch._impl.wrapper.executor import PoplarExecutor
 
 # Lines of user code with the number of uses: ("model.py:42", 3).
@@ -146,9 +146,7 @@ def explain(model: Any, inputs, *, training: bool | None = None) -> Explanation:
     if isinstance(model, PoplarExecutor):
         model = model.model
     module = model if isinstance(model, torch.nn.Module) else None
-    arguments = Signature(model if module is None else module.forward).bind(
-        tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
-    )
+    arguments = of_micro_batch("explain", model, inputs)
     recorder = results.Outputs()
 
     def call(tensors):

@@ -14,7 +14,7 @@ from poptorch._impl.placement.policy import BlockStart, Placement
 from poptorch._impl.placement.strategies import PipelinedExecution
 from poptorch._impl.trace import session
 from poptorch._impl.wrapper import results
-from poptorch._impl.wrapper.call_arguments import Signature
+from poptorch._impl.wrapper.call_arguments import of_micro_batch
 from poptorch._impl.wrapper.execution_text import optimiser_lines
 from poptorch_core import Error
 
@@ -336,9 +336,9 @@ def plan(
     Raises:
         poptorch.Error: The model has too few places to cut.
     """
-    arguments = Signature(model.forward).bind(
-        tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,), {}
-    )
+    if callable(model) and not isinstance(model, (torch.nn.Module, type)):
+        raise Error("[plan] expected a module but got a function, which has no parts to divide.")
+    arguments = of_micro_batch("plan", model, inputs)
     training = model.training if training is None else training
     spec = None
     if training:

@@ -19,6 +19,7 @@ from poptorch._impl.pytree.structures import (
     walk,
 )
 from poptorch._logging import logger_of, warn_once
+from poptorch.options import Options
 from poptorch_core import Error, _torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
@@ -308,3 +309,23 @@ def warn_about_dicts(arguments: Arguments) -> None:
             "Dicts as inputs only have partial support, as their keys and the order of these are "
             "compiled in."
         )
+
+
+def of_micro_batch(function: str, model: Any, inputs: Any) -> Arguments:
+    """Binds the inputs of one micro-batch to a model's parameters.
+
+    function: the public function that a message names. inputs: a tuple, a list or one tensor.
+    """
+    if inspect.isclass(model) or not callable(model):
+        raise Error(
+            f"[{function}] expected a module or a function of tensors but got {model!r}. Pass the "
+            "model itself, an object of its class."
+        )
+    if isinstance(inputs, Options):
+        raise Error(
+            f"[{function}] expected the arguments of one micro-batch but got options. Pass a "
+            "tensor, or a tuple or list of arguments, before the options."
+        )
+    forward = model.forward if isinstance(model, torch.nn.Module) else model
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    return Signature(forward).bind(given, {})
