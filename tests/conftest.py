@@ -12,6 +12,7 @@ configuration maps a reason to the files, tests and cases (file::test[case]) tha
 
 import gc
 import itertools
+import logging
 import signal
 
 import pytest
@@ -107,6 +108,22 @@ def seeded():
     """Gives a test the same random numbers, whichever tests ran before."""
     # torch.manual_seed() also formats the stack, once for every kind of accelerator.
     torch.default_generator.manual_seed(0)
+
+
+def _poptorch_loggers():
+    """Returns the logger of poptorch and its children, which inherit the level unless it is set."""
+    names = [name for name in logging.root.manager.loggerDict if name.startswith("poptorch.")]
+    return [logging.getLogger(name) for name in ["poptorch", *names]]
+
+
+@pytest.fixture(autouse=True)
+def log_levels():
+    """Restores the levels of the loggers, which tests and blocks of pages change."""
+    before = {logger: logger.level for logger in _poptorch_loggers()}
+    yield
+    for logger in _poptorch_loggers():
+        if logger.level != before.get(logger, logging.NOTSET):
+            logger.setLevel(before.get(logger, logging.NOTSET))
 
 
 @pytest.fixture(autouse=True)
