@@ -64,5 +64,5 @@ CASES = [
     case("batch_norm", lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True), *CHANNELS,
          grad="batch_norm_grad"),
     case("batch_norm_inference", lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b), *FIXED,
-         gradients=False),
+         rows="batch_norm_factors scale_shift", gradients=False),
 ]  # fmt: skip

@@ -28,6 +28,7 @@ UNMEASURED = {
          "constant", "reshape"),
         _NO_WORK,
     ),
+    "batch_norm_inference": "becomes `batch_norm_factors` and `scale_shift`",
     "bernoulli": _COMPOSED,
     **dict.fromkeys(("call", "if", "repeat", "custom", "print_tensor"), _REGION),
     **dict.fromkeys(("aten", "aten_vjp", "check_answer", "check_floats", "check_indices"),

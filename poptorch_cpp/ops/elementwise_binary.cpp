@@ -175,6 +175,24 @@ void add_elementwise_binary_ops(Registry& r) {
          .elementwise = true,
          .exact = true,
          .popart_type = "Where"});
+  r.add({.name = "scale_shift",
+         .doc = "x · scale + shift, rounded once; scale and shift broadcast to x.",
+         .inputs = {"x: float", "scale: float", "shift: float"},
+         .outputs = {"y"},
+         .infer =
+             [](const InferContext& c) {
+               const Type& x = c.operand(0);
+               for (size_t i : {1, 2}) {
+                 if (ir::broadcast(c.operand(i).shape, x.shape) == x.shape) continue;
+                 c.fail(support::str("operand ", i, " must broadcast to x: ", c.operand(i), " and ",
+                                     x, "."));
+               }
+               return std::vector{x};
+             },
+         .grad = NoGradient{"the op that it is a part of has one"},
+         .cost = per_element(2),
+         .elementwise = true,
+         .popart_type = "BatchNormalization"});
   r.add({.name = "clamp",
          .doc = "x limited to [low, high]; nan stays.",
          .inputs = {"x: number"},

@@ -112,6 +112,23 @@ void add_batch_norm(Registry& r) {
              },
          .cost = per_operand_element(2),
          .popart_type = "BatchNormalization"});
+  r.add({.name = "batch_norm_factors",
+         .doc = "weight / sqrt(var + eps), and bias - mean · scale: batch_norm_inference is "
+                "x · scale + shift. They are in f32; in f64 for a var in f64.",
+         .inputs = {"weight: float?", "bias: float?", "mean: float", "var: float"},
+         .outputs = {"scale", "shift"},
+         .attrs = {kEps},
+         .infer =
+             [](const InferContext& c) {
+               const Type& var = c.operand(3);
+               require_rank(c, 3, 1);
+               for (size_t i = 0; i < 3; ++i) require_shape(c, i, var.shape);
+               const DType dtype = var.dtype == DType::kF64 ? DType::kF64 : DType::kF32;
+               return std::vector(2, Type{dtype, var.shape});
+             },
+         .grad = NoGradient{"batch_norm_inference has one"},
+         .cost = per_element(8),
+         .popart_type = "BatchNormalization"});
 }
 
 // Returns the shape of mean and inv_std: the leading dimensions.

@@ -339,6 +339,14 @@ void select(const KernelCall& call) {
   choose(a.in(1, shape), a.in(2, shape));
 }
 
+void scale_shift(const KernelCall& call) {
+  const Args a(call);
+  Doubles x = a.in(0);
+  const Doubles scale = a.in(1, a.result().shape), shift = a.in(2, a.result().shape);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = x[i] * scale[i] + shift[i];
+  a.out(0, x);
+}
+
 void cast(const KernelCall& call) {
   const Args a(call);
   if (on_integers(a, 0)) {
@@ -369,6 +377,7 @@ void add_elementwise_kernels(Table& table) {
   table["logical_not"] = {predicate<is_zero>, true};
   table["isnan"] = {predicate<is_nan>, true};
   table["isinf"] = {predicate<is_infinite>, true};
+  table["scale_shift"] = {scale_shift};
   table["select"] = {select, true};
   table["cast"] = {cast, true};
   table["identity"] = {copy, true};

@@ -127,6 +127,15 @@ void batch_norm_inference(Tensors& c) {
   }
 }
 
+void batch_norm_factors(Tensors& c) {
+  const Doubles &mean = c.in(2), &var = c.in(3);
+  for (size_t i = 0; i < var.size(); ++i) {
+    const double inv_std = 1 / std::sqrt(var[i] + c.number("eps"));
+    c.out(0)[i] = c.has(0) ? inv_std * c.in(0)[i] : inv_std;
+    c.out(1)[i] = (c.has(1) ? c.in(1)[i] : 0) - mean[i] * c.out(0)[i];
+  }
+}
+
 }  // namespace
 
 void add_norm_kernels(Table& t) {
@@ -137,6 +146,7 @@ void add_norm_kernels(Table& t) {
   t["layer_norm_grad"] = {with_tensors<norm_grad<of_layer>>};
   t["group_norm_grad"] = {with_tensors<norm_grad<of_group>>};
   t["batch_norm_inference"] = {with_tensors<batch_norm_inference>};
+  t["batch_norm_factors"] = {with_tensors<batch_norm_factors>};
 }
 
 }  // namespace poptorch::reference

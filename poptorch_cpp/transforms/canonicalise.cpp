@@ -326,7 +326,27 @@ const std::vector<Rewrite> kLosses = {
     {"nll_loss(log_softmax(x), t, ...)", is_over_classes, cross_entropy},
 };
 
+Value* scale_and_shift(const Match& m) {
+  const Op& op = m.op();
+  const Op* factors = m.builder.emit("batch_norm_factors",
+                                     {op.operand(1), op.operand(2), op.operand(3), op.operand(4)},
+                                     {{"eps", op.attr<double>("eps")}});
+  Ints shape(m.result_type().shape.size(), 1);
+  shape[1] = m.result_type().shape[1];
+  auto per_channel = [&](Value* vector) {
+    return emit(m, "reshape", {vector}, {{"shape", shape}});
+  };
+  return emit(m, "scale_shift",
+              {op.operand(0), per_channel(factors->result(0)), per_channel(factors->result(1))});
+}
+
+const std::vector<Rewrite> kNorms = {
+    {"batch_norm_inference", nullptr, scale_and_shift},
+};
+
 }  // namespace
+
+void expand_batch_norms(ir::Module& module) { apply_rewrites(module, kNorms); }
 
 void canonicalise(ir::Module& module) {
   static const std::vector<Rewrite> rows = [] {

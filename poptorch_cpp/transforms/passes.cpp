@@ -12,6 +12,7 @@ const std::vector<PassRow>& all_passes() {
       {"inline_calls", inline_calls, true},
       {"differentiate", differentiate},
       {"lower_optimiser", lower_optimiser},
+      {"expand_batch_norms", expand_batch_norms},
       {"anchor_values", anchor_values},
       {"anchor_gradients", anchor_gradients},
       {"check_floats", check_floats},

@@ -47,6 +47,10 @@ void inline_calls(ir::Module& module);
 // gradient on the way from a parameter.
 void differentiate(ir::Module& module);
 
+// Replaces each batch_norm_inference by batch_norm_factors and scale_shift, which is fused with the
+// op that makes x. Runs after `differentiate`, because the two have no gradients.
+void expand_batch_norms(ir::Module& module);
+
 // Adds outputs to @main for the anchors that name its inputs ("input0"), the final loss ("loss") or
 // the output of a module by its path: the last value made in its scope.
 void anchor_values(ir::Module& module);

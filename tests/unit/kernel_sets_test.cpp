@@ -60,7 +60,7 @@ Floats product(const GemmRoutines& routines, Size s, char route, bool bias, bool
     const int64_t panels = (s.n + kPanel - 1) / kPanel;
     routines.pack({b.data(), s.n, 1}, s.k, s.n, 0, panels, packed.data(), s.k);
     routines.packed(s.m, s.n, s.k, left, packed.data(), s.k, bias_data, c.data(), s.n, route == 'a',
-                    scratch.data(), Element::kFloat);
+                    scratch.data(), Element::kFloat, nullptr);
   }
   return c;
 }
@@ -115,7 +115,7 @@ Floats half_product(const GemmRoutines& routines, Size s, char route, OperandVie
     if (route == 't') b = OperandView(b.data, 1, s.k, b.element);
     routines.pack(b, s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed.data(), s.k);
     routines.packed(s.m, s.n, s.k, a, packed.data(), s.k, nullptr, c.data(), s.n, false,
-                    scratch.data(), b.element);
+                    scratch.data(), b.element, nullptr);
   }
   return c;
 }
@@ -212,7 +212,8 @@ TEST(KernelSets, SumTheTapsOfDepthwiseConvolutions) {
       int64_t from[kTaps], with[kTaps];
       for (int t = 0; t < kTaps; ++t) from[t] = t * channels, with[t] = (kTaps - 1 - t) * channels;
       Floats y(channels);
-      set->depthwise_pixel(x.data(), w.data(), bias.data(), from, with, kTaps, channels, y.data());
+      set->depthwise_pixel(x.data(), w.data(), bias.data(), from, with, kTaps, channels, y.data(),
+                           nullptr);
       for (int64_t c = 0; c < channels; ++c) {
         double sum = bias[c];
         for (int t = 0; t < kTaps; ++t) sum += double{x[from[t] + c]} * w[with[t] + c];

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "emulator/kernels/base/ending.hpp"
+
 namespace poptorch::emulator {
 
 // A view of floats: element (i, j) is data[i * row + j * col].
@@ -68,10 +70,12 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k);
 
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
 // `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
-// elements are `packed_as`. `bias` (n) may be nullptr.
+// elements are `packed_as`. `bias` (n) may be nullptr. With an ending, the last sums go there
+// instead of to c.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-                 float* scratch, Element packed_as = Element::kFloat);
+                 float* scratch, Element packed_as = Element::kFloat,
+                 const Ending* ending = nullptr);
 
 // Computes c = a · b + bias for an unpacked, row-major b (b.col == 1) and few rows.
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,

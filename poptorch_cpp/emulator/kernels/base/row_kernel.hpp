@@ -32,9 +32,13 @@ class RowKernel final : public BoundKernel {
   void run(const KernelArgs& args, int phase, int task) const override {
     if (before_ && phase == 0) return before_(args);
     const Range rows = part_of(rows_, parts_, task);
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      row_(args, row);
-      if (epilogue_) epilogue_.run(args, {.first = row * width_, .cols = width_}, args.scratch);
+    const int64_t together = epilogue_ ? std::max<int64_t>(1, Epilogue::kTogether / width_) : rows_;
+    for (int64_t first = rows.begin; first < rows.end; first += together) {
+      const int64_t end = std::min(first + together, rows.end);
+      for (int64_t row = first; row < end; ++row) row_(args, row);
+      if (!epilogue_) continue;
+      const int64_t made = (end - first) * width_;
+      epilogue_.run(args, {.first = first * width_, .cols = made}, args.scratch);
     }
   }
 

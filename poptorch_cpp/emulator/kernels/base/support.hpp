@@ -41,10 +41,13 @@ T* buffer_of(const KernelArgs& args, int i) {
 // The fused chain of a request; its producer runs it on blocks of output 0.
 class Epilogue {
  public:
+  // Elements that a kernel makes before it runs the epilogue on them: they are still in the cache.
+  static constexpr int64_t kTogether = 4096;
   explicit Epilogue(const KernelRequest& request)
       : program_(request.epilogue),
         output_(static_cast<int>(request.inputs.size())),
-        more_(static_cast<int>(request.inputs.size() + request.outputs.size())) {}
+        more_(static_cast<int>(request.inputs.size() + request.outputs.size())),
+        keeps_(!request.output_used.empty() && request.output_used[0]) {}
   explicit operator bool() const { return program_ != nullptr; }
   int64_t scratch_bytes() const { return program_ ? program_->scratch_bytes() : 0; }
   int64_t estimated_ns(int64_t elements) const {
@@ -57,6 +60,26 @@ class Epilogue {
     std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
     program_->run_product(buffers, first, product, scratch);
+  }
+  // Returns whether the epilogue is an ending of the kernel's result, which is not used otherwise.
+  bool is_ending() const { return program_ && program_->ending() && !keeps_; }
+  // Returns the ending of the block that begins at row i and column j of output 0, whose innermost
+  // dimension has `columns`.
+  Ending ending(const KernelArgs& args, int64_t i, int64_t j, int64_t columns) const {
+    const EndingForm& form = *program_->ending();
+    std::byte* buffers[kMaxKernelBuffers];
+    gather(args, buffers);
+    auto at = [&](int number) {
+      return number < 0 ? nullptr : reinterpret_cast<float*>(buffers[number]);
+    };
+    const Ending whole{.scale = at(form.scale),
+                       .shift = at(form.shift),
+                       .added = at(form.added),
+                       .low = form.low,
+                       .high = form.high,
+                       .to = at(program_->inputs()),
+                       .row_step = columns};
+    return whole.from(i, j);
   }
   // Output 0 of the block is in block.source, or in its own buffer when that is nullptr.
   void run(const KernelArgs& args, const TileBlock& block, std::byte* scratch) const {
@@ -73,6 +96,7 @@ class Epilogue {
   }
   const TileProgram* program_;
   int output_, more_;
+  bool keeps_;  // output 0 itself is used
 };
 
 using BindFn = std::unique_ptr<BoundKernel> (*)(const KernelRequest&);

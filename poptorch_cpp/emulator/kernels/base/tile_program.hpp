@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "emulator/kernels/base/ending.hpp"
 #include "emulator/kernels/base/kernel.hpp"
 
 namespace poptorch::emulator {
@@ -50,6 +52,8 @@ class TileProgram {
   virtual bool takes_product() const = 0;
   virtual void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
                            std::byte* scratch) const = 0;
+  // Returns the program as an ending of input 0's columns, the space's innermost dimension.
+  virtual const std::optional<EndingForm>& ending() const = 0;
 };
 
 // Returns whether a program with this op draws random numbers, for rounding.

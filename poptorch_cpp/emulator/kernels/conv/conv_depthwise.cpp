@@ -118,17 +118,27 @@ class Forward final : public Depthwise {
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
     auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
     auto* held = reinterpret_cast<float*>(args.scratch);
-    for_pixels(pixels, s_.out, s_.in, s_.strides[2], along,
-               [&](int64_t p, const Taps& taps, int64_t moved) {
-                 float* y = out + p * c_;
-                 if (partial_ == 1) {
-                   sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y);
-                 } else {
-                   add_partial_sums(x + moved, weights, bias, taps, held, y);
-                 }
-                 if (!epilogue_) return;
-                 epilogue_.run(args, {.first = p * c_, .cols = c_}, args.scratch + own_bytes());
-               });
+    int64_t first = pixels.begin;  // of those that the epilogue has not seen
+    for_pixels(
+        pixels, s_.out, s_.in, s_.strides[2], along,
+        [&](int64_t p, const Taps& taps, int64_t moved) {
+          float* y = out + p * c_;
+          if (epilogue_.is_ending() && partial_ == 1) {
+            const Ending ending = epilogue_.ending(args, p, 0, c_);
+            return sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y,
+                         &ending);
+          }
+          if (partial_ == 1) {
+            sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y, nullptr);
+          } else {
+            add_partial_sums(x + moved, weights, bias, taps, held, y);
+          }
+          const int64_t made = (p + 1 - first) * c_;
+          const bool full = made >= Epilogue::kTogether || p + 1 == pixels.end;
+          if (!epilogue_ || !full) return;
+          epilogue_.run(args, {.first = first * c_, .cols = made}, args.scratch + own_bytes());
+          first = p + 1;
+        });
   }
 
  private:
@@ -144,11 +154,11 @@ class Forward final : public Depthwise {
       part.from[part.count] = taps.from[i];
       part.with[part.count++] = taps.with[i];
     }
-    sums_(x, weights, nullptr, parts[0].from, parts[0].with, parts[0].count, c_, y);
+    sums_(x, weights, nullptr, parts[0].from, parts[0].with, parts[0].count, c_, y, nullptr);
     for (int sum = 1; sum < partial_; ++sum) {
       const Taps& part = parts[sum];
       if (part.count == 0) continue;
-      sums_(x, weights, nullptr, part.from, part.with, part.count, c_, held);
+      sums_(x, weights, nullptr, part.from, part.with, part.count, c_, held, nullptr);
       for (int64_t c = 0; c < c_; ++c) y[c] += held[c];
     }
     for (int64_t c = 0; bias && c < c_; ++c) y[c] = bias[c] + y[c];
@@ -182,7 +192,7 @@ class GradInput final : public Depthwise {
     for_pixels(pixels, s_.in, s_.out, s_.strides[2] == 1 ? 1 : 0, output_of_tap,
                [&](int64_t p, const Taps& taps, int64_t moved) {
                  sums_(dy + moved, weights, nullptr, taps.from, taps.with, taps.count, c_,
-                       dx + p * c_);
+                       dx + p * c_, nullptr);
                });
   }
 

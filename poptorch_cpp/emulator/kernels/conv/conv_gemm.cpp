@@ -70,6 +70,10 @@ class ConvGemm final : public BoundKernel {
     const int64_t first = pixels.begin * s_.out_channels + channel;
     float* y = buffer_of<float>(args, at_.y) + first;
     const float* bias = at_.bias < 0 ? nullptr : input_of<float>(args, at_.bias) + channel;
+    Ending ending;
+    if (epilogue_.is_ending()) {
+      ending = epilogue_.ending(args, pixels.begin, channel, s_.out_channels);
+    }
     for (int64_t p = 0; p < s_.depth(); p += kDepth) {
       const int64_t depth = std::min(kDepth, s_.depth() - p);
       MatrixView a{patches, depth, 1};
@@ -82,9 +86,10 @@ class ConvGemm final : public BoundKernel {
       }
       const bool last = p + depth == s_.depth();
       gemm_packed(pixels.size(), cols.size(), depth, a, packed + p * kPanel, s_.depth(),
-                  last ? bias : nullptr, y, s_.out_channels, p > 0, nullptr);
+                  last ? bias : nullptr, y, s_.out_channels, p > 0, nullptr, Element::kFloat,
+                  last && epilogue_.is_ending() ? &ending : nullptr);
     }
-    if (!epilogue_) return;
+    if (!epilogue_ || epilogue_.is_ending()) return;
     epilogue_.run(
         args,
         {.first = first, .rows = pixels.size(), .row_step = s_.out_channels, .cols = cols.size()},

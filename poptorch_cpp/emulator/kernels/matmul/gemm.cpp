@@ -17,9 +17,9 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k) {
 
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-                 float* scratch, Element packed_as) {
+                 float* scratch, Element packed_as, const Ending* ending) {
   kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch,
-                           packed_as);
+                           packed_as, ending);
 }
 
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,

@@ -220,12 +220,20 @@ class Gemm final : public BoundKernel {
     } else if (route_ == Route::kDots) {
       gemm_dots(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
     } else {
+      Ending ending;
+      if (has_ending())
+        ending = epilogue_.ending(args, batch * p_.m + rows.begin, cols.begin, p_.n);
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data, p_.k,
                   added, c, ldc, false, reinterpret_cast<float*>(args.scratch + packing_at_),
-                  p_.b.element);
+                  p_.b.element, has_ending() ? &ending : nullptr);
     }
+    if (has_ending()) return;
     if (half_result_) round(args, c, rows.size(), cols.size(), first);
     if (epilogue_) run_epilogue(args, rows.size(), cols.size(), first);
+  }
+
+  bool has_ending() const {
+    return route_ == Route::kPacked && !half_result_ && epilogue_.is_ending();
   }
 
   // Rounds a block to the type of the result.

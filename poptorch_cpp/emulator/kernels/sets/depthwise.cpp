@@ -2,6 +2,7 @@
 // registers, a block of channels at a time.
 #include <algorithm>
 
+#include "emulator/kernels/sets/end_sums.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/simd.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
@@ -13,7 +14,7 @@ constexpr int64_t kChannels = 32;  // whose sums stay in registers
 constexpr int kVectors = kChannels / kLanes;
 
 void whole_block(const float* x, const float* w, const float* bias, const int64_t* from,
-                 const int64_t* with, int taps, float* y) {
+                 const int64_t* with, int taps, float* y, const Ending* e) {
   Widest sums[kVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) sums[v] = bias ? load<Widest>(bias + kLanes * v) : Widest{};
@@ -25,11 +26,22 @@ void whole_block(const float* x, const float* w, const float* bias, const int64_
     }
   }
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) store(y + kLanes * v, sums[v]);
+  for (int v = 0; v < kVectors; ++v) {
+    const int64_t at = kLanes * v;
+    if (e) {
+      if (e->scale) {
+        sums[v] = fmadd(sums[v], load<Widest>(e->scale + at), load<Widest>(e->shift + at));
+      }
+      if (e->added) sums[v] = sums[v] + load<Widest>(e->added + at);
+      sums[v] = within(sums[v], e->low, e->high);
+      y = e->to;
+    }
+    store(y + at, sums[v]);
+  }
 }
 
 void part_of_block(const float* x, const float* w, const float* bias, const int64_t* from,
-                   const int64_t* with, int taps, int64_t channels, float* y) {
+                   const int64_t* with, int taps, int64_t channels, float* y, const Ending* e) {
   float sums[kChannels] = {};
   if (bias) std::copy_n(bias, channels, sums);
   for (int t = 0; t < taps; ++t) {
@@ -37,19 +49,27 @@ void part_of_block(const float* x, const float* w, const float* bias, const int6
 #pragma GCC ivdep
     for (int64_t c = 0; c < channels; ++c) sums[c] = vec::fma(a[c], b[c], sums[c]);
   }
+  if (e) return end_row(*e, sums, channels);
   std::copy_n(sums, channels, y);
 }
 
 }  // namespace
 
 void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
-                     const int64_t* with, int taps, int64_t channels, float* y) {
+                     const int64_t* with, int taps, int64_t channels, float* y,
+                     const Ending* ending) {
   int64_t c = 0;
+  Ending part;
+  auto ending_at = [&]() -> const Ending* {
+    if (ending) part = ending->from(0, c);
+    return ending ? &part : nullptr;
+  };
   for (; c + kChannels <= channels; c += kChannels) {
-    whole_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, y + c);
+    whole_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, y + c, ending_at());
   }
   if (c == channels) return;
-  part_of_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, channels - c, y + c);
+  part_of_block(x + c, w + c, bias ? bias + c : nullptr, from, with, taps, channels - c, y + c,
+                ending_at());
 }
 
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,

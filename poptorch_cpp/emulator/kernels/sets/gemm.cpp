@@ -53,7 +53,7 @@ class PanelRows {
 
 void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* b,
                int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-               float* scratch, Element packed_as) {
+               float* scratch, Element packed_as, const Ending* ending) {
   for (int64_t top = 0; top < m; top += kRowBlock) {
     const int64_t rows = std::min(kRowBlock, m - top);
     for (int64_t p = 0; p < k || p == 0; p += kDepth) {
@@ -65,6 +65,8 @@ void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void
         const float* right = panels.at(j, n - j);
         for_row_panels(rows, [&](int64_t first, int count) {
           const MatrixView panel = left.panel(first, count);
+          Ending part;
+          if (last && ending) part = ending->from(top + first, j);
           run_tile(count, {.a = panel.data,
                            .a_row = panel.row,
                            .a_col = panel.col,
@@ -77,7 +79,8 @@ void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void
                            .k = depth,
                            .columns = std::min(kTileColumns, n - j),
                            .accumulate = accumulate || p > 0,
-                           .masked_b = false});
+                           .masked_b = false,
+                           .ending = last && ending ? &part : nullptr});
         });
       }
     }

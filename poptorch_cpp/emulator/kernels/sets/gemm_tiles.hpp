@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "emulator/kernels/sets/end_sums.hpp"
 #include "emulator/kernels/simd/simd.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -24,8 +25,9 @@ struct Tile {
   int64_t k;
   int64_t columns;  // 1..kTileColumns
   bool accumulate;
-  bool masked_b;        // b ends after `columns`
-  bool resume = false;  // sums resume from c
+  bool masked_b;                   // b ends after `columns`
+  bool resume = false;             // sums resume from c
+  const Ending* ending = nullptr;  // of the tile, instead of c
 };
 
 // Computes R rows by V vectors, the last of which has all its lanes when `full`.
@@ -44,11 +46,13 @@ void run_tile_of(const Tile& t) {
       sums[i][v] = t.resume ? load_c(t.c + i * t.ldc, v) : spread<Widest>(0);
     }
   }
-  // The prefetch loads lines of a distant c while the sums are computed.
+  // The prefetch loads lines of a distant result while the sums are computed.
+  const float* result = t.ending ? t.ending->to : t.c;
+  const int64_t row_step = t.ending ? t.ending->row_step : t.ldc;
 #pragma GCC unroll 12
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) __builtin_prefetch(t.c + i * t.ldc + v * kLanes, 1);
+    for (int v = 0; v < V; ++v) __builtin_prefetch(result + i * row_step + v * kLanes, 1);
   }
   // One pointer serves three rows: one for each row would exceed the registers.
   constexpr int kStep = 3, kPointers = (R + kStep - 1) / kStep;
@@ -79,19 +83,31 @@ void run_tile_of(const Tile& t) {
     auto plain = [](const float* x, int) __attribute__((always_inline)) { return load<Widest>(x); };
     for (int64_t k = 0; k < t.k; ++k) step(plain);
   }
+  const Ending e = t.ending ? *t.ending : Ending{.to = t.c, .row_step = t.ldc};
+  const bool ends = t.ending != nullptr, scales = e.scale != nullptr, adds = e.added != nullptr;
+  const float *c = t.c, *bias = t.bias;
+  const int64_t ldc = t.ldc;
+  const bool accumulates = t.accumulate;
 #pragma GCC unroll 2
   for (int v = 0; v < V; ++v) {
-    const Widest bias = t.bias ? load_c(t.bias, v) : spread<Widest>(0);
+    const Widest constant = bias ? load_c(bias, v) : spread<Widest>(0);
+    const Widest scale = scales ? load_c(e.scale, v) : spread<Widest>(1);
+    const Widest shift = scales ? load_c(e.shift, v) : spread<Widest>(-0.0f);
 #pragma GCC unroll 12
     for (int i = 0; i < R; ++i) {
-      float* c = t.c + i * t.ldc;
       Widest sum = sums[i][v];
-      if (t.accumulate) sum = load_c(c, v) + sum;
-      sum = sum + bias;
+      if (accumulates) sum = load_c(c + i * ldc, v) + sum;
+      sum = sum + constant;
+      if (ends) {
+        sum = fmadd(sum, scale, shift);  // by 1 and -0 if the ending does not scale
+        if (adds) sum = sum + load_c(e.added + i * e.row_step, v);
+        sum = within(sum, e.low, e.high);
+      }
+      float* to = e.to + i * e.row_step + v * kLanes;
       if (whole(v)) {
-        store(c + v * kLanes, sum);
+        store(to, sum);
       } else {
-        store(c + v * kLanes, mask, sum);
+        store(to, mask, sum);
       }
     }
   }

@@ -53,10 +53,11 @@ struct JoinedSteps {
 };
 
 // Sums of a depthwise convolution for one output pixel: tap t multiplies x[from[t] + c] by
-// w[with[t] + c] for each channel c; `bias` may be nullptr.
+// w[with[t] + c] for each channel c; `bias` and `ending` may be nullptr. With an ending, the sums
+// go there instead of to y.
 using DepthwisePixel = void (*)(const float* x, const float* w, const float* bias,
                                 const int64_t* from, const int64_t* with, int taps,
-                                int64_t channels, float* y);
+                                int64_t channels, float* y, const Ending* ending);
 
 // Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
 using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,

@@ -1,7 +1,8 @@
-// Micro-ops of two operands, and select.
+// Micro-ops of two operands, select, and scale_shift.
 #include "emulator/kernels/base/tile_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/simd.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -36,6 +37,13 @@ void select(const MicroArgs& a, int64_t n) {
   T* y = a.out<T>();
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x[i] : z[i];
+}
+
+void scale_shift(const MicroArgs& a, int64_t n) {
+  const float *x = a.in<float>(0), *scale = a.in<float>(1), *shift = a.in<float>(2);
+  float* y = a.out<float>();
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(x[i], scale[i], shift[i]);
 }
 
 template <typename T>
@@ -116,6 +124,7 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
   add_truth(rows, "logical_and", [](auto x, auto z) { return (x != 0) & (z != 0); });
   add_truth(rows, "logical_or", [](auto x, auto z) { return (x != 0) | (z != 0); });
   add_truth(rows, "logical_xor", [](auto x, auto z) { return (x != 0) ^ (z != 0); });
+  rows.push_back({"scale_shift", kF32, kF32, scale_shift});
   rows.push_back({"select", kF32, kF32, select<float>});
   rows.push_back({"select", kI32, kI32, select<int32_t>});
   rows.push_back({"select", kI64, kI64, select<int64_t>});

@@ -105,6 +105,7 @@ void PlannedProgram::place() {
   }
   classify_inputs();
   choose_direct_outputs();
+  find_rows();
   auto in_place = [](const TileBuffer& b) {
     return b.scalar || (b.direct && b.strides.back() == 1);
   };
@@ -119,6 +120,7 @@ void PlannedProgram::place() {
       std::all_of(instructions_[0].results.begin(), instructions_[0].results.end(), stored) &&
       std::all_of(constants_.begin(), constants_.end(),
                   [&](int reg) { return registers_[reg].hyper_parameter; });
+  ending_ = find_ending();
   takes_product_ = !inputs_.empty() && can_take_product();
   assign_slots();
 }
@@ -136,6 +138,7 @@ void PlannedProgram::classify_inputs() {
     in.scalar = in.uniform && in.dtype == DType::kF64 && registers_[in.reg].hyper_parameter;
     registers_[in.reg].hyper_parameter = in.scalar;
     in.direct = is_held_as_in_memory(in);
+    in.column = !in.uniform && in.strides.back() == 0;
   }
   for (const Register& r : registers_) {
     const bool wide = register_bytes(register_class(r.dtype)) == 8;
@@ -148,6 +151,22 @@ void PlannedProgram::classify_inputs() {
       buffer.move = copy_halves;
     }
   }
+}
+
+// Finds the inputs that repeat, for instance a number for each channel. Random numbers are drawn by
+// run() alone.
+void PlannedProgram::find_rows() {
+  const bool random = std::any_of(instructions_.begin(), instructions_.end(),
+                                  [](const TileStep& step) { return step.rounding.has_value(); });
+  if (sizes_.size() != 2 || random) return;
+  auto repeats = [](const TileBuffer& b) { return b.strides == Shape{0, 1}; };
+  auto fits = [&](const TileBuffer& b) { return b.uniform || b.dense || repeats(b); };
+  const bool all =
+      std::all_of(inputs_.begin(), inputs_.end(), fits) &&
+      std::all_of(outputs_.begin(), outputs_.end(), [](const TileBuffer& b) { return b.dense; });
+  if (!all) return;
+  row_ = sizes_[1];
+  for (TileBuffer& in : inputs_) in.row = repeats(in);
 }
 
 void PlannedProgram::choose_direct_outputs() {
@@ -188,7 +207,7 @@ void PlannedProgram::assign_slots() {
   };
   std::vector<bool> permanent(registers_.size(), false);
   for (const TileBuffer& in : inputs_) {
-    if (in.uniform) permanent[in.reg] = true;
+    if (in.uniform || in.row || in.column) permanent[in.reg] = true;
     if (!in.scalar) take(in.reg);
   }
   for (int reg : constants_) {

@@ -23,6 +23,8 @@ struct TileBuffer {
   bool uniform = false;  // one element for the whole space
   bool scalar = false;   // uniform, and only read by number(): the memory is the register
   bool dense = false;    // its elements are in the order of the space
+  bool row = false;      // repeats in every row of the innermost dimension: see run_rows()
+  bool column = false;   // one element for all of the innermost dimension, but not for the space
   bool direct = false;   // used in place of, or written by, a register where the tile is contiguous
   int64_t element_bytes = 4;
   int64_t register_bytes = 4;  // of an element in a register
@@ -42,6 +44,7 @@ class PlannedProgram final : public TileProgram {
   void run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
            const RandomKey& random) const override;
   bool takes_product() const override { return takes_product_; }
+  const std::optional<EndingForm>& ending() const override { return ending_; }
   void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
                    std::byte* scratch) const override;
 
@@ -54,18 +57,24 @@ class PlannedProgram final : public TileProgram {
   void place();
   bool is_held_as_in_memory(const TileBuffer& buffer) const;
   void classify_inputs();
+  void find_rows();
+  std::optional<EndingForm> find_ending() const;
   void choose_direct_outputs();
   void assign_slots();
   bool can_take_product() const;
   void collapse();
-  void run_tile(const Walk& walk, void** registers) const;
+  void run_tile(Walk& walk, void** registers) const;
   // Returns where the segment begins in the buffer at `base`.
   std::byte* address(const Walk& walk, const TileBuffer& buffer, std::byte* base,
                      int segment) const;
   static bool is_one_run(const Walk& walk, const TileBuffer& buffer);
   static bool is_in_place(const Walk& walk, const TileBuffer& out);
-  void load_inputs(const Walk& walk, void** registers) const;
+  void load_inputs(Walk& walk, void** registers) const;
   void store_output(const Walk& walk, const TileBuffer& out, std::byte* base, void* held) const;
+  // Runs a block whose inputs repeat in tiles of several rows, and loads these inputs only once.
+  void run_rows(Walk& walk, int64_t period, bool contiguous, void** registers) const;
+  int64_t period_of(const TileBlock& block, bool contiguous) const;
+  void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.
@@ -80,10 +89,12 @@ class PlannedProgram final : public TileProgram {
   std::vector<Register> registers_;
   std::vector<int> constants_;  // registers
   int slots_ = 0;
+  int64_t row_ = 0;  // elements of a row if run_rows() may serve a block, else 0
   int64_t slot_bytes_ = kTile * 4;
   // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;
   bool takes_product_ = false;
+  std::optional<EndingForm> ending_;
 };
 
 }  // namespace poptorch::emulator

@@ -136,22 +136,33 @@ Values avg_pool(Call& c, size_t spatial) {
   return {{like_input(c, y, input), input.dtype}};
 }
 
-// Uses windows of one size when the output size divides the input's; else emits a mean per window.
+// Returns the mean of all pixels, or of windows of one size: where every output size divides the
+// input's.
+Val mean_of_windows(Call& c, Val x, const Ints& out) {
+  Ints kernel, axes;
+  for (size_t i = 0; i < out.size(); ++i) {
+    axes.push_back(static_cast<int64_t>(i) + 2);
+    kernel.push_back(x.type().shape[i + 2] / out[i]);
+  }
+  if (ir::element_count(Shape(out.begin(), out.end())) == 1) {
+    return c.emit("mean", {x}, {{"axes", axes}, {"keepdims", true}});
+  }
+  return c.emit("avg_pool", {x},
+                {{"kernel", kernel}, {"strides", kernel}, {"padding", Ints(out.size(), 0)}});
+}
+
+// Uses windows of one size where it can, else emits a mean per window.
 Values adaptive_avg_pool(Call& c, size_t spatial) {
   const TensorValue input = c.tensor(0);
   Val x = batched(c, c.val(input.value), spatial);
   const Ints out = spread(c, "output_size", spatial, 1);
+  bool divides = x.type().elements() > 0;
+  for (size_t i = 0; i < spatial; ++i) divides &= out[i] > 0 && x.type().shape[i + 2] % out[i] == 0;
+  if (divides) return {{like_input(c, mean_of_windows(c, x, out), input), input.dtype}};
   for (size_t i = 0; i < spatial; ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
     const int64_t size = x.type().shape[axis];
     if (size == out[i]) continue;
-    if (size % out[i] == 0) {
-      Shape split = x.type().shape;
-      split[axis] = out[i];
-      split.insert(split.begin() + axis + 1, size / out[i]);
-      x = c.emit("mean", {c.reshape(x, split)}, {{"axes", Ints{axis + 1}}});
-      continue;
-    }
     std::vector<Value*> windows;
     for (int64_t o = 0; o < out[i]; ++o) {
       const int64_t start = o * size / out[i];

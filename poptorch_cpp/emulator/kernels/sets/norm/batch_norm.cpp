@@ -89,10 +89,12 @@ class ByChannel : public BoundKernel {
  private:
   void apply_all(const KernelArgs& args, int task, const float* numbers) const {
     const Range rows = part_of(rows_, apply_parts_, task);
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      apply(args, r, numbers);
+    const int64_t together = std::max<int64_t>(1, Epilogue::kTogether / channels_);
+    for (int64_t r = rows.begin; r < rows.end; r += together) {
+      const int64_t end = std::min(r + together, rows.end);
+      for (int64_t row = r; row < end; ++row) apply(args, row, numbers);
       if (!epilogue_) continue;
-      epilogue_.run(args, {.first = r * channels_, .cols = channels_}, args.scratch);
+      epilogue_.run(args, {.first = r * channels_, .cols = (end - r) * channels_}, args.scratch);
     }
   }
 
@@ -219,21 +221,26 @@ class BatchNormGradient final : public ByChannel {
   }
 };
 
-// Inputs are x, weight, bias, mean and variance.
-class BatchNormInference final : public Normaliser {
+// Inputs are weight, bias, mean and variance; outputs are scale and shift.
+class BatchNormFactors final : public BoundKernel {
  public:
-  explicit BatchNormInference(const KernelRequest& request)
-      : Normaliser(request, 1, 0, 2), eps_(request.attr<double>("eps")) {}
-
- private:
-  void sum(const KernelArgs&, int, Range, const float*, double*) const override {}
-  void join(const KernelArgs& args, int, const double*, float* numbers) const override {
-    const float *mean = input_of<float>(args, 3), *variance = input_of<float>(args, 4);
+  explicit BatchNormFactors(const KernelRequest& request)
+      : channels_(request.inputs[3]->elements()), eps_(request.attr<double>("eps")) {}
+  int tasks(int) const override { return 1; }
+  int64_t estimated_ns() const override { return 20 + channels_; }
+  void run(const KernelArgs& args, int, int) const override {
+    const float *weight = input_of<float>(args, 0), *bias = input_of<float>(args, 1);
+    const float *mean = input_of<float>(args, 2), *variance = input_of<float>(args, 3);
+    float *scale = buffer_of<float>(args, 4), *shift = buffer_of<float>(args, 5);
     for (int64_t c = 0; c < channels_; ++c) {
       const auto inv_std = static_cast<float>(1 / std::sqrt(variance[c] + eps_));
-      scale_by(args, c, mean[c], inv_std, numbers);
+      scale[c] = weight ? inv_std * weight[c] : inv_std;
+      shift[c] = std::fma(-mean[c], scale[c], bias ? bias[c] : 0.0f);
     }
   }
+
+ private:
+  int64_t channels_;
   double eps_;
 };
 
@@ -261,6 +268,10 @@ std::unique_ptr<BoundKernel> bind_batch_norm(const KernelRequest& request) {
   return std::make_unique<Kernel>(request);
 }
 
+std::unique_ptr<BoundKernel> bind_factors(const KernelRequest& request) {
+  return std::make_unique<BatchNormFactors>(request);
+}
+
 }  // namespace
 
 void add_batch_norm_kernels(KernelTable& table) {
@@ -272,10 +283,7 @@ void add_batch_norm_kernels(KernelTable& table) {
              .bind = bind_floats<bind_batch_norm<BatchNormGradient>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
-  table.add({.op = "batch_norm_inference",
-             .bind = bind_floats<bind_batch_norm<BatchNormInference>>,
-             .choose_layouts = choose_layouts,
-             .takes_epilogue = true});
+  table.add({.op = "batch_norm_factors", .bind = bind_floats<bind_factors>});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

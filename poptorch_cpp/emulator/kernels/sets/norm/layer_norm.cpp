@@ -54,11 +54,13 @@ class LayerNormGradient final : public BoundKernel {
     float *dweight = sums + 2 * task * n_, *dbias = dweight + n_;
     std::fill_n(dweight, 2 * n_, 0.0f);
     const Range rows = part_of(rows_, parts_, task);
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      gradient(args, row, dweight, dbias);
-      if (epilogue_) {
-        epilogue_.run(args, {.first = row * n_, .cols = n_}, args.scratch + round_up(4 * n_, 64));
-      }
+    const int64_t together = std::max<int64_t>(1, Epilogue::kTogether / n_);
+    for (int64_t first = rows.begin; first < rows.end; first += together) {
+      const int64_t end = std::min(first + together, rows.end);
+      for (int64_t row = first; row < end; ++row) gradient(args, row, dweight, dbias);
+      if (!epilogue_) continue;
+      epilogue_.run(args, {.first = first * n_, .cols = (end - first) * n_},
+                    args.scratch + round_up(4 * n_, 64));
     }
   }
 

@@ -1,0 +1,35 @@
+// A chain that a kernel applies to its sums while they are in registers, before it stores them:
+// limit(sum · scale + shift + added). The result has the bits of the same chain on stored sums.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+namespace poptorch::emulator {
+
+// The form of a tile program that is an ending. Numbers are those of its inputs; negative: absent.
+struct EndingForm {
+  int scale = -1, shift = -1;  // a number for each column
+  int added = -1;              // a number for each element
+  float low = -INFINITY, high = INFINITY;
+};
+
+// An ending of the block that begins at these addresses. Rows of `added` and `to` are row_step
+// elements apart.
+struct Ending {
+  const float *scale = nullptr, *shift = nullptr, *added = nullptr;
+  float low = -INFINITY, high = INFINITY;
+  float* to = nullptr;
+  int64_t row_step = 0;
+
+  // Returns the ending of the block that begins at element (i, j) of this one.
+  Ending from(int64_t i, int64_t j) const {
+    Ending part = *this;
+    if (scale) part.scale += j, part.shift += j;
+    if (added) part.added += i * row_step + j;
+    part.to += i * row_step + j;
+    return part;
+  }
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,177 @@
+// Divides blocks into tiles: runs that are gathered, rows whose inputs repeat, or a product.
+#include <algorithm>
+
+#include "emulator/kernels/tile/tile_walk.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+reference::RoundingBits bits_of(const RandomRounding& rounding, RandomKey key) {
+  key.op_id = rounding.op_id;
+  if (rounding.same_in_replicas) key.replica = 0;
+  return reference::RoundingBits(key, rounding.stream);
+}
+
+}  // namespace
+
+void PlannedProgram::fill(int reg, const void* element, void* slot, int64_t count) const {
+  TileBuffer scalar{.dtype = registers_[reg].dtype,
+                    .strides = {},
+                    .element_bytes = 0,
+                    .register_bytes = register_bytes(register_class(registers_[reg].dtype)),
+                    .move = load_fn(registers_[reg].dtype)};
+  move_segment(scalar, static_cast<std::byte*>(const_cast<void*>(element)), 0, slot, count, true);
+}
+
+void PlannedProgram::fill_registers(std::byte* const* buffers, const TileBlock& block,
+                                    std::byte* scratch, int64_t widest, void** registers) const {
+  for (size_t r = 0; r < registers_.size(); ++r) {
+    if (registers_[r].slot >= 0) registers[r] = scratch + registers_[r].slot * slot_bytes_;
+  }
+  auto filled = [&](int reg) { return registers_[reg].first_only ? 1 : widest; };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TileBuffer& in = inputs_[i];
+    if (in.scalar) {
+      registers[in.reg] = buffers[i];
+    } else if (in.uniform && !(i == 0 && block.source)) {
+      fill(in.reg, buffers[i], registers[in.reg], filled(in.reg));
+    } else if (in.uniform) {
+      fill(in.reg, block.source, registers[in.reg], filled(in.reg));
+    }
+  }
+  for (int reg : constants_) {
+    const Register& r = registers_[reg];
+    if (r.hyper_parameter) {
+      registers[reg] = const_cast<double*>(&r.value);
+      continue;
+    }
+    const RegisterClass held = register_class(r.dtype);
+    for (int64_t i = 0; i < filled(reg); ++i) {
+      if (held == RegisterClass::kF32) {
+        static_cast<float*>(registers[reg])[i] = static_cast<float>(r.value);
+      } else if (held == RegisterClass::kI32) {
+        static_cast<int32_t*>(registers[reg])[i] = static_cast<int32_t>(r.value);
+      } else if (held == RegisterClass::kI64) {
+        static_cast<int64_t*>(registers[reg])[i] = static_cast<int64_t>(r.value);
+      } else {
+        static_cast<double*>(registers[reg])[i] = r.value;
+      }
+    }
+  }
+}
+
+void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
+                                 const NarrowProduct& product, std::byte* scratch) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, {}, scratch, 1, registers);
+  auto place = [&](const TileBuffer& buffer, std::byte* base) {
+    if (!buffer.uniform && !buffer.scalar) {
+      registers[buffer.reg] = base + first * buffer.element_bytes;
+    }
+  };
+  for (size_t i = 1; i < inputs_.size(); ++i) place(inputs_[i], buffers[i]);
+  for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
+  const TileStep& step = instructions_[0];
+  step.product.run(arguments_of(step, registers), product);
+}
+
+// Returns the elements after which the inputs of a block repeat; 0: run_rows() does not serve it.
+int64_t PlannedProgram::period_of(const TileBlock& block, bool contiguous) const {
+  if (row_ == 0) return 0;
+  const int64_t begin = block.first % row_;
+  const bool whole = contiguous && begin == 0;
+  const bool parts = begin + block.cols <= row_ && block.row_step % row_ == 0;
+  const int64_t period = whole ? row_ : parts ? block.cols : 0;
+  return period <= kTile / 2 ? period : 0;
+}
+
+// Loads the inputs that repeat, for `count` elements from the block's first on.
+void PlannedProgram::fill_rows(const Walk& walk, int64_t period, int64_t count,
+                               void** registers) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const TileBuffer& in = inputs_[i];
+    if (!in.row) continue;
+    auto* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
+    registers[in.reg] = slot;
+    std::byte* from = walk.buffers[i] + walk.block->first % row_ * in.element_bytes;
+    for (int64_t done = 0; done < count; done += period) {
+      move_segment(in, from, 1, slot + done * in.register_bytes, std::min(period, count - done),
+                   true);
+    }
+  }
+}
+
+void PlannedProgram::run_rows(Walk& walk, int64_t period, bool contiguous, void** registers) const {
+  const TileBlock& block = *walk.block;
+  const int64_t all = block.rows * block.cols;
+  const int64_t rows = std::min<int64_t>(kTile / period, kMaxSegments);
+  fill_rows(walk, period, std::min(rows * period, all), registers);
+  walk.rows_loaded = true;
+  walk.together = contiguous;
+  walk.source_together = contiguous;
+  for (int64_t at = 0; at < all; at += rows * period) {
+    walk.count = std::min(rows * period, all - at);
+    const int64_t length = contiguous ? walk.count : period;
+    walk.segments = static_cast<int>(walk.count / length);
+    for (int s = 0; s < walk.segments; ++s) {
+      const int64_t row = contiguous ? 0 : at / period + s;
+      walk.length[s] = length;
+      walk.linear[s] = block.first + (contiguous ? at : row * block.row_step);
+      walk.in_block[s] = contiguous ? at : row * block.source_step;
+      walk.index[s][0] = walk.linear[s] / row_;
+      walk.index[s][1] = walk.linear[s] % row_;
+    }
+    run_tile(walk, registers);
+  }
+}
+
+void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                         const RandomKey& random) const {
+  void* registers[kMaxRegisters];
+  fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
+  Walk walk;
+  walk.buffers = buffers;
+  walk.block = &block;
+  walk.scratch = scratch;
+  for (const TileStep& step : instructions_) {
+    if (step.rounding) walk.random[step.rounding->number] = bits_of(*step.rounding, random);
+  }
+  const bool contiguous = block.rows == 1 || (block.row_step == block.cols &&
+                                              (!block.source || block.source_step == block.cols));
+  if (const int64_t period = period_of(block, contiguous)) {
+    return run_rows(walk, period, contiguous, registers);
+  }
+  const size_t dims = sizes_.size();
+  const int64_t inner = sizes_[dims - 1];
+  Position position{sizes_, {}};
+  for (int64_t row = 0; row < block.rows; ++row) {
+    int64_t linear = block.first + row * block.row_step;
+    int64_t left = block.cols, col = 0;
+    position.set(linear);
+    while (left > 0) {
+      const int64_t run = std::min(left, inner - position.index[dims - 1]);
+      if (run >= kDirect && walk.count > 0) {
+        run_tile(walk, registers);
+        walk.clear();
+      }
+      const int s = walk.segments++;
+      const bool whole = unbounded_ && run >= kDirect;
+      const int64_t length = whole ? run : std::min(run, kTile - walk.count);
+      walk.length[s] = length;
+      walk.linear[s] = linear;
+      walk.in_block[s] = row * block.source_step + col;
+      std::copy_n(position.index, dims, walk.index[s]);
+      walk.join_last();
+      walk.count += length;
+      linear += length, col += length, left -= length;
+      position.advance(length);
+      if (length >= kDirect || walk.count == kTile || walk.segments == kMaxSegments) {
+        run_tile(walk, registers);
+        walk.clear();
+      }
+    }
+  }
+  if (walk.count > 0) run_tile(walk, registers);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,132 @@
+// Endings: chains that kernels apply to sums in registers have the bits of the same chain on stored
+// sums.
+#include <algorithm>
+#include <random>
+
+#include "emulator/kernels/base/gemm.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
+#include "engine_testing.hpp"
+#include "gtest/gtest.h"
+
+namespace poptorch::emulator {
+namespace {
+
+using Floats = std::vector<float>;
+
+Floats numbers(int64_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> number(-1, 1);
+  Floats values(count);
+  for (float& value : values) value = number(generator);
+  return values;
+}
+
+struct ProductSize {
+  int64_t m, n, k;
+};
+
+// Returns what an ending makes of row-major sums. Its scales are powers of two: with or without a
+// fused multiply-add, each part is rounded once.
+Floats ended(Floats sums, const Floats& scale, const Floats& shift, const Floats& added) {
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const size_t column = i % scale.size();
+    sums[i] = sums[i] * scale[column] + shift[column];
+    sums[i] = std::clamp(sums[i] + added[i], -0.5f, 1.5f);
+  }
+  return sums;
+}
+
+Floats powers_of_two(int64_t count) {
+  Floats x(count);
+  for (int64_t i = 0; i < count; ++i) x[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? -2.0f : 1.0f;
+  return x;
+}
+
+TEST(Endings, AreThoseOfTheChainOnEverySet) {
+  for (const KernelSet* set : host_kernel_sets()) {
+    for (auto [m, n, k] :
+         {ProductSize{1, 1, 1}, ProductSize{37, 45, 300}, ProductSize{100, 64, 20}}) {
+      const Floats a = numbers(m * k, 1), b = numbers(k * n, 2);
+      const Floats scale = powers_of_two(n), shift = numbers(n, 3);
+      const Floats added = numbers(m * n, 4), bias = numbers(n, 5);
+      Floats packed(packed_floats(k, n)), plain(m * n), made(m * n), unused(m * n);
+      set->gemm.pack({b.data(), n, 1}, k, n, 0, (n + kPanel - 1) / kPanel, packed.data(), k);
+      auto run = [&](Floats& c, const Ending* ending) {
+        set->gemm.packed(m, n, k, {a.data(), k, 1}, packed.data(), k, bias.data(), c.data(), n,
+                         false, nullptr, Element::kFloat, ending);
+      };
+      run(plain, nullptr);
+      const Ending ending{.scale = scale.data(),
+                          .shift = shift.data(),
+                          .added = added.data(),
+                          .low = -0.5f,
+                          .high = 1.5f,
+                          .to = made.data(),
+                          .row_step = n};
+      run(unused, &ending);
+      ASSERT_EQ(made, ended(plain, scale, shift, added)) << set->name;
+      const int64_t one_tap = 0;
+      for (const Ending* at : {static_cast<const Ending*>(nullptr), &ending}) {
+        set->depthwise_pixel(a.data(), a.data(), nullptr, &one_tap, &one_tap, 1, std::min(n, k),
+                             at ? unused.data() : plain.data(), at);
+      }
+      plain.resize(std::min(n, k));
+      const Floats expected =
+          ended(plain, Floats(scale.begin(), scale.begin() + plain.size()), shift, added);
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), made.begin())) << set->name;
+    }
+  }
+}
+
+struct EndedOp {
+  const char *state, *op;  // op(x, w) → f32[4,40,6,6] or f32[144,40]
+  const char* type;
+};
+const EndedOp kEnded[] = {
+    {"f32[40,24,1,1]", "conv(%x, %w) {dilation=[1, 1], padding=[0, 0], strides=[1, 1]}",
+     "f32[1,24,6,6]"},
+    {"f32[40,24,3,3]", "conv(%x, %w) {dilation=[1, 1], padding=[1, 1], strides=[1, 1]}",
+     "f32[1,24,6,6]"},
+    {"f32[40,400,1,1]", "conv(%x, %w) {dilation=[1, 1], padding=[0, 0], strides=[1, 1]}",
+     "f32[1,400,6,6]"},
+    {"f32[40,1,3,3]", "conv(%x, %w) {dilation=[1, 1], groups=40, padding=[1, 1], strides=[1, 1]}",
+     "f32[1,40,6,6]"},
+    {"f32[40,1,3,3]", "conv(%x, %w) {dilation=[1, 1], groups=40, padding=[1, 1], strides=[1, 1]}",
+     "f32[3,40,6,6]"},
+};
+
+TEST(Endings, AreFusedWithoutAnotherBit) {
+  for (const EndedOp& ended : kEnded) {
+    const std::string batch(1, ended.type[4]);
+    const std::string image = "f32[" + batch + ",40,6,6]";
+    const std::string program_text = std::string("state \"w\" : ") + ended.state + R"(
+graph @main(%x: )" + ended.type +
+                                     ", %z: " + image + ", %c: f32[40], %v: f32[40]) -> (" + image +
+                                     ", " + image + ", " + image +
+                                     ") {\n  %w = variable() {name=\"w\"} : " + ended.state +
+                                     "\n  %h = " + ended.op + " : " + image + R"(
+  %s, %t = batch_norm_factors(%c, %c, %c, %v) : f32[40], f32[40]
+  %scale = reshape(%s) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]
+  %shift = reshape(%t) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]
+  %n = scale_shift(%h, %scale, %shift) : )" +
+                                     image + R"(
+  %m = add(%z, %n) : )" + image + R"(
+  %y = relu(%m) : )" + image +
+                                     "\n  %g = " + ended.op + " : " + image + R"(
+  %u = clamp(%g) {high=0.5, low=-0.25} : )" +
+                                     image + "\n  %i = " + ended.op + " : " + image + R"(
+  %j = scale_shift(%i, %scale, %shift) : )" +
+                                     image + R"(
+  %k = exp(%j) : )" + image + "\n  return %y, %u, %k\n}\n";
+    const program::Program program = lowered(program_text, {.device_iterations = 2});
+    const Outcome apart = outcome(program, {.threads = 1, .fuse = false});
+    EXPECT_EQ(outcome(program, {.threads = 1}), apart) << program_text;
+    EXPECT_EQ(outcome(program, {.threads = 2}), apart) << program_text;
+    const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
+    EXPECT_NE(text.find("; %y:channels_last = [scale_shift add relu](_, "), std::string::npos);
+    EXPECT_NE(text.find("; %u:channels_last = [clamp](_)"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace poptorch::emulator
