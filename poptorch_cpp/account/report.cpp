@@ -40,7 +40,9 @@ class Account {
   std::vector<StageReport> stages() const {
     std::vector<StageReport> found;
     const int64_t micro_batches = std::max<int64_t>(program_.micro_batches_per_run, 1);
-    for (const auto& [place, cycles] : stages_) {
+    std::map<StagePlace, int64_t> merged;
+    for (const auto& [place, cycles] : stages_) add(merged[home_of(place)], cycles);
+    for (const auto& [place, cycles] : merged) {
       const auto named = blocks_.find(place);
       found.push_back({place.first, place.second, cycles / micro_batches,
                        named == blocks_.end() ? std::vector<std::string>() : named->second});
@@ -78,6 +80,8 @@ class Account {
   std::vector<std::string> generic_ops() const { return {schemas_.begin(), schemas_.end()}; }
 
  private:
+  using StagePlace = std::pair<int, int>;  // a stage on an IPU
+
   struct Total {
     int64_t count = 0, cycles = 0, bytes = 0;
     target::Terms terms = {};
@@ -101,6 +105,21 @@ class Account {
   }
 
   static void add(int64_t& sum, int64_t more) { sum = support::saturating_sum(sum, more); }
+
+  // Returns the stage that work counts for. An IPU may stash an arrival during a stage that other
+  // IPUs compute; this counts for its next stage, or its last.
+  StagePlace home_of(StagePlace place) const {
+    if (computing_.count(place)) return place;
+    const auto [stage, ipu] = place;
+    StagePlace home = place;
+    bool others = false;
+    for (const StagePlace& each : computing_) {
+      others = others || each.first == stage;
+      if (each.second != ipu || (home != place && home.first > stage)) continue;
+      home = each;
+    }
+    return others ? home : place;
+  }
 
   void step(const Instruction& instruction, int64_t times) {
     // The time of a receive counts as the sender's.
@@ -131,6 +150,7 @@ class Account {
     }
     if (instruction.kind != Kind::kCompute) return;
     const int stage = std::max(instruction.stage, 0);
+    computing_.insert({stage, ipu_});
     note_block(instruction.block.text(), {stage, ipu_});
     const Instruction& first = first_of(instruction, stage);
     const char* several = instruction.attrs.find("multi_conv") ? "multi_" : "";
@@ -180,7 +200,7 @@ class Account {
     return *multi_convs_.try_emplace(key, &instruction).first->second;
   }
 
-  void note_block(const std::string& name, std::pair<int, int> place) {
+  void note_block(const std::string& name, StagePlace place) {
     if (name.empty()) return;
     std::vector<std::string>& names = blocks_[place];
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -190,8 +210,9 @@ class Account {
   int ipu_ = 0;
   WorkReport* work_ = nullptr;
   int64_t unplaced_ = 0;  // cycles of the IPU without a stage: they count for its first
-  std::map<std::pair<int, int>, int64_t> stages_;  // by stage and IPU: cycles of a run
-  std::map<std::pair<int, int>, std::vector<std::string>> blocks_;  // by stage and IPU
+  std::map<StagePlace, int64_t> stages_;  // cycles of a run
+  std::set<StagePlace> computing_;        // those with ops
+  std::map<StagePlace, std::vector<std::string>> blocks_;
   std::map<std::tuple<int, int, std::string, std::string, std::string>, Total> ops_;
   std::map<std::tuple<int, int, int64_t, std::string>, const Instruction*> multi_convs_;
   std::map<std::tuple<int, std::string, std::string, std::string, std::string, int>, Total>

@@ -90,6 +90,36 @@ def test_a_pipeline_waits_less_than_shards():
     assert pipelined["cycles_per_run"] < sharded["cycles_per_run"]
 
 
+class Skipping(torch.nn.Module):
+    """The first result is used by the first and by the last of four IPUs."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        for i in range(1, 4):
+            poptorch.BeginBlock(self.layers[i], str(i), ipu_id=i)
+
+    def forward(self, x):
+        first = x = torch.tanh(self.layers[0](x))
+        for layer in self.layers[1:3]:
+            x = torch.tanh(layer(x))
+        return poptorch.identity_loss(self.layers[3](x * first).square(), reduction="mean")
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_an_ipu_that_stashes_an_arrival_does_not_run_its_stage(training):
+    options = poptorch.Options().useOfflineIpuTarget(2)
+    if training:
+        options.Training.gradientAccumulation(ACCUMULATION)
+    else:
+        options.deviceIterations(ACCUMULATION)
+    estimate = poptorch.estimate(Skipping(), torch.randn(BATCH, WIDTH), options, training=training)
+    stages = estimate.report["stages"]
+    ipus = [0, 1, 2, 3, 2, 1, 0] if training else [0, 1, 2, 3]
+    assert [(stage["stage"], stage["ipu"]) for stage in stages] == list(enumerate(ipus))
+    assert [ipu.stages for ipu in estimate.ipus][3] == (3,)
+
+
 def test_ops_are_counted_by_module():
     report = trained(1).report()
     rows = {(row["module"], row["op"]): row for row in report["ops"]}

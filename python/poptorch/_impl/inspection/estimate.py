@@ -57,7 +57,7 @@ class Estimate:
 
     Attributes:
         name: The model and what it is compiled for.
-        device: The machine that is modelled, for example "bow".
+        device: The machine that is modelled, for example "ipu21".
         replicas: The number of replicas.
         samples_per_run: Samples that a run of the wrapped model processes, on all replicas.
         samples_per_second: Samples per second while the model runs without pauses.
@@ -297,14 +297,9 @@ def _figures(wrapped: spec.Wrapped, compiled: Compiled, rows: int) -> Estimate:
     """Returns the estimate; `rows` are the samples of a call in each process."""
     report = program_report.report(compiled)
     samples = rows * report["instances"]
-    slowest: dict[int, Any] = {}  # by stage: other IPUs only keep values that they have received
-    for entry in report["stages"]:
-        known = slowest.setdefault(entry["stage"], entry)
-        if entry["cycles"] > known["cycles"]:
-            slowest[entry["stage"]] = entry
     stages: dict[int, list[int]] = {}
-    for number, entry in sorted(slowest.items()):
-        stages.setdefault(entry["ipu"], []).append(number)
+    for entry in report["stages"]:
+        stages.setdefault(entry["ipu"], []).append(entry["stage"])
     ipus = []
     for number, figures in enumerate(report["ipus"]):
         said = cast(dict[str, int], figures)
