@@ -9,7 +9,7 @@ import numpy
 import poptorch
 import pytest
 import torch
-from poptorch._impl.placement import planner
+from poptorch._impl.placement import part_costs
 
 
 def random_parts(seed, count):
@@ -19,7 +19,7 @@ def random_parts(seed, count):
         return int(generator.integers(1, high))
 
     return [
-        planner.Part(
+        part_costs.Part(
             module=f"m{i}",
             forward_cycles=draw(10_000),
             backward_cycles=draw(20_000),
@@ -53,21 +53,21 @@ def all_cuts(count, stages):
 @pytest.mark.parametrize(("count", "stages"), [(2, 2), (6, 3), (12, 5), (17, 8)])
 def test_no_cut_is_better(count, stages, training):
     for seed in range(3):
-        costs = planner.Costs(random_parts(seed, count), training)
+        costs = part_costs.Costs(random_parts(seed, count), training)
         cuts = list(all_cuts(count, stages))
         tightest = min(largest(costs, firsts) for firsts in cuts)
         for capacity in (10**9, int(1.2 * tightest)):
-            firsts, fits = planner.best_cuts(costs, stages, capacity)
+            firsts, fits = part_costs.best_cuts(costs, stages, capacity)
             assert fits and largest(costs, firsts) <= capacity
             fitting = [slowest(costs, c) for c in cuts if largest(costs, c) <= capacity]
             assert slowest(costs, firsts) == min(fitting)
-        firsts, fits = planner.best_cuts(costs, stages, tightest - 1)
+        firsts, fits = part_costs.best_cuts(costs, stages, tightest - 1)
         assert not fits and largest(costs, firsts) == tightest
 
 
 def test_24_cuts_over_8_ipus_are_within_5_percent_of_the_exhaustive_optimum():
     count, stages = 25, 8
-    costs = planner.Costs(random_parts(7, count), True)
+    costs = part_costs.Costs(random_parts(7, count), True)
     table = numpy.zeros((count, count + 1))
     for first in range(count):
         lasts = numpy.arange(first + 1, count + 1)
@@ -77,7 +77,7 @@ def test_24_cuts_over_8_ipus_are_within_5_percent_of_the_exhaustive_optimum():
         [numpy.zeros((len(cuts), 1), int), cuts, numpy.full((len(cuts), 1), count)]
     )
     exhaustive = table[edges[:, :-1], edges[:, 1:]].max(axis=1).min()
-    firsts, _ = planner.best_cuts(costs, stages, 10**9)
+    firsts, _ = part_costs.best_cuts(costs, stages, 10**9)
     assert slowest(costs, firsts) <= 1.05 * exhaustive
 
 

@@ -1,0 +1,133 @@
+"""Compares the cuts of poptorch.plan with all other cuts, each costed by its compiled program.
+
+`python -m benchmarks.plans` prints the cycles of a run with the planned cuts beside the best ones.
+`--models BERT-small,ViT` and `--ipus 2` choose; `--page` writes the table into docs/machine.md.
+"""
+
+import argparse
+import contextlib
+import io
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import poptorch
+from poptorch._impl.placement import planned_cuts, profiled_parts
+
+from benchmarks.planned_models import PlannedModel, planned_models
+
+PAGE = Path(__file__).parents[1] / "docs" / "machine.md"
+BEGIN, END = "<!-- plans -->", "<!-- end of plans -->"
+WITHIN = 1.05
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The plan of a model beside the best of all cuts."""
+
+    name: str
+    ipus: int
+    candidates: int
+    seconds: float  # of poptorch.plan
+    planned: int  # cycles of a run
+    best: int
+    even: int  # with the same number of parts in each stage
+    cuts: tuple[str, ...]
+    best_cuts: tuple[str, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The cycles with the planned cuts, divided by those with the best ones."""
+        return self.planned / self.best
+
+
+def options_of(ipus: int) -> poptorch.Options:
+    """Returns options with the micro-batches of a run that poptorch.plan assumes."""
+    options = poptorch.Options().useOfflineIpuTarget(2)
+    options.Training.gradientAccumulation(64)
+    return options
+
+
+def compare(planned: PlannedModel, ipus: int) -> Comparison:
+    """Plans a model, and costs the programs of all cuts that its modules allow."""
+    model, inputs, optimizer = planned.made()
+    options = options_of(ipus)
+    begin = time.perf_counter()
+    with contextlib.redirect_stdout(io.StringIO()):
+        plan = poptorch.plan(model, inputs, ipus, optimizer=optimizer, options=options)
+    seconds = time.perf_counter() - begin
+
+    def cycles(cuts: Sequence[str]) -> int:
+        made = planned_cuts.estimate(
+            model, inputs, options, cuts, training=True, optimizer=optimizer
+        )
+        if not made.fits:
+            raise ValueError(f"{planned.name} does not fit with the cuts {cuts}.")
+        return made.cycles_per_run
+
+    parts, _ = profiled_parts.profile(model, inputs, options, optimizer, training=True)
+    paths = [part.module for part in parts]
+    everyone = {cuts: cycles(cuts) for cuts in itertools.combinations(paths[1:], ipus - 1)}
+    best = min(everyone, key=everyone.__getitem__)
+    even = [paths[len(paths) * k // ipus] for k in range(1, ipus)]
+    return Comparison(
+        planned.name, ipus, len(everyone), seconds, cycles(plan.cuts), everyone[best],
+        cycles(even), tuple(plan.cuts), best,
+    )  # fmt: skip
+
+
+def comparisons(names: set[str], ipus: set[int]) -> Iterator[Comparison]:
+    """Yields the comparisons of the chosen models; empty sets choose all."""
+    for planned in planned_models():
+        for count in planned.ipus:
+            if (not names or planned.name in names) and (not ipus or count in ipus):
+                yield compare(planned, count)
+
+
+def table(found: Sequence[Comparison]) -> str:
+    """Returns the table of the page."""
+    lines = [
+        "| model | IPUs | possible cuts | planned ÷ best | even ÷ best | plan |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in found:
+        lines.append(
+            f"| {each.name} | {each.ipus} | {each.candidates:,} | {each.ratio:.3f} | "
+            f"{each.even / each.best:.2f} | {each.seconds:.1f} s |"
+        )
+    return "\n".join(lines)
+
+
+def _write(text: str) -> None:
+    page = PAGE.read_text()
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}")
+
+
+def main(arguments=None) -> int:
+    """Runs the command line; returns 1 if a plan is more than 5 % from the best."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default="", help="names of models, with commas; default: all")
+    parser.add_argument("--ipus", default="", help="numbers of IPUs, with commas; default: all")
+    parser.add_argument("--page", action="store_true", help="write the table into the page")
+    given = parser.parse_args(arguments)
+    poptorch.setLogLevel("ERR")
+    names = {name for name in given.models.split(",") if name}
+    if unknown := names - {planned.name for planned in planned_models()}:
+        parser.error(f"no model is named {sorted(unknown)[0]!r}.")
+    found = []
+    for each in comparisons(names, {int(count) for count in given.ipus.split(",") if count}):
+        found.append(each)
+        print(f"{each.name:20}{each.ipus} IPUs {each.candidates:6,} cuts  planned {each.planned:,}"
+              f"  best {each.best:,}  ratio {each.ratio:.3f}  plan {each.seconds:.1f} s  "
+              f"{', '.join(each.cuts)}", flush=True)  # fmt: skip
+    if given.page:
+        _write(table(found))
+    return 0 if all(each.ratio <= WITHIN for each in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
