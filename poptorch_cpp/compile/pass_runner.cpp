@@ -8,6 +8,7 @@
 
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "partition/defer_gradients.hpp"
 #include "partition/phases.hpp"
 #include "partition/place.hpp"
 #include "partition/recompute.hpp"
@@ -39,6 +40,9 @@ const std::vector<transforms::PassRow>& partition_passes() {
       {"place_ops", partition::place_ops},
       {"assign_stages", partition::assign_stages},
       {"recompute_forward", partition::recompute_forward, true},
+      {"defer_gradients",
+       [](ir::Module& module) { partition::defer_gradients(module.main(), module.execution()); },
+       true},
       {"insert_copies", partition::insert_copies},
       {"assign_phases",
        [](ir::Module& module) { partition::assign_phases(module, partition::Parity::kAny); }},

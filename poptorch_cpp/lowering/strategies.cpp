@@ -14,7 +14,7 @@ std::vector<Strategy>& rows() {
   static std::vector<Strategy> all = {
       {.name = "pipelined",
        .doc = "Stages work on different micro-batches at one time.",
-       .before_copies = {"assign_stages", "recompute_forward"},
+       .before_copies = {"assign_stages", "recompute_forward", "defer_gradients"},
        .schedule = schedule_pipelined,
        .overlaps_host_io = false,
        .steps = Steps::kPipeline},

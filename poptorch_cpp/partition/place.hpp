@@ -4,7 +4,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "ir/module.hpp"
+#include "ir/graph.hpp"
 
 namespace poptorch::partition {
 

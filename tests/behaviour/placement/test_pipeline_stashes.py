@@ -49,8 +49,9 @@ class Stages(torch.nn.Module):
         return x, F.mse_loss(x, target)
 
 
-def train(model, inputs, rounding=False, replicas=1):
+def train(model, inputs, rounding=False, replicas=1, auto=poptorch.AutoStage.SameAsIpu):
     options = poptorch.Options().showCompilationProgressBar(False).randomSeed(5)
+    options.setExecutionStrategy(poptorch.PipelinedExecution(auto))
     options.Training.gradientAccumulation(MICRO_BATCHES)
     options.outputMode(poptorch.OutputMode.All).replicationFactor(replicas)
     options.autoRoundNumIPUs(True).Precision.enableStochasticRounding(rounding)
@@ -146,3 +147,40 @@ def test_a_mask_crosses_stages_in_its_smallest_form(widen):
     mask = BATCH
     stashes = [ipu["stash_bytes"] for ipu in report["ipus"]]
     assert stashes == [4 * (BYTES + mask), 2 * (BYTES + mask), mask]
+
+
+class Tied(torch.nn.Module):
+    """The first and the last stage, both on IPU 0, use one weight of many rows."""
+
+    ROWS = 64
+
+    def __init__(self, ipus):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(self.ROWS, WIDTH)
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.ipus = ipus
+
+    def forward(self, tokens, target):
+        poptorch.Block.start(ipu_id=0)
+        x = self.embedding(tokens)
+        for number, layer in enumerate(self.layers):
+            poptorch.Block.start(ipu_id=min(number, self.ipus - 1))
+            x = torch.tanh(layer(x))
+        poptorch.Block.start(ipu_id=0)
+        scores = x @ self.embedding.weight.t()
+        return scores, F.cross_entropy(scores, target)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_the_gradient_of_a_tied_weight_waits_as_its_operands(half):
+    tokens = torch.arange(2 * BATCH * MICRO_BATCHES).reshape(2, -1).int() % Tied.ROWS
+    runs = []
+    for ipus in (1, 3):
+        torch.manual_seed(0)
+        model = Tied(ipus).half() if half else Tied(ipus)
+        auto = poptorch.AutoStage.AutoIncrement  # the last stage is on IPU 0 as well
+        runs.append(train(model, (tokens[0], tokens[1].long()), auto=auto))
+    (expected, _), (results, report) = runs
+    assert all(torch.equal(a, b) for a, b in zip(results, expected, strict=True))
+    # The gradient of the head would wait for the one of the embedding in three stages.
+    assert report["ipus"][0]["stash_bytes"] < 3 * Tied.ROWS * WIDTH * (2 if half else 4)
