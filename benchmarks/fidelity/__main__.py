@@ -2,6 +2,7 @@
 
 `python -m benchmarks.fidelity --micro` prints microbenchmarks: products, convolutions, exchange.
 `python -m benchmarks.fidelity --inference` prints the inference throughputs of one IPU.
+`python -m benchmarks.fidelity --memory` prints which configurations fit into memory.
 `python -m benchmarks.fidelity [--rows 1,14]` prints training throughputs.
 """
 
@@ -20,6 +21,7 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--micro", action="store_true", help="the microbenchmarks alone")
     parser.add_argument("--inference", action="store_true", help="inference of one IPU alone")
+    parser.add_argument("--memory", action="store_true", help="what fits into memory alone")
     parser.add_argument("--rows", default="", help="numbers of rows, with commas; default: all")
     parser.add_argument("--json", type=Path, help="a file for the figures of the rows")
     parser.add_argument("--page", action="store_true", help="write the table into the page")
@@ -30,6 +32,11 @@ def main(arguments=None) -> int:
         from .inference import print_inference
 
         print_inference()
+        return 0
+    if given.memory:
+        from .memory import print_memory
+
+        print_memory()
         return 0
     return _print_rows(
         {int(number) for number in given.rows.split(",") if number}, given.json, given.page

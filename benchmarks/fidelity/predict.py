@@ -33,7 +33,8 @@ class Prediction:
         return self.samples / self.row.published
 
 
-def _options(row: Row) -> poptorch.Options:
+def options_of(row: Row) -> poptorch.Options:
+    """Returns the options of a row."""
     options = poptorch.Options()
     options.useOfflineIpuTarget(row.device)
     options.broadcastBuffers(False)
@@ -46,7 +47,8 @@ def _options(row: Row) -> poptorch.Options:
     return options
 
 
-def _optimiser(row: Row, model: torch.nn.Module):
+def optimiser_of(row: Row, model: torch.nn.Module):
+    """Returns the optimiser of a row."""
     parameters = list(model.parameters())
     if row.optimiser == LAMB or row.optimiser == ADAM:
         kind = poptorch.optim.LAMB if row.optimiser == LAMB else poptorch.optim.AdamW
@@ -65,7 +67,7 @@ def predict(row: Row) -> Prediction:
     """Returns the throughput that the cost model gives the program of a row."""
     with torch.device("meta"):
         model = row.build().to(row.dtype)
-    wrapped = poptorch.trainingModel(model, _options(row), _optimiser(row, model))
+    wrapped = poptorch.trainingModel(model, options_of(row), optimiser_of(row, model))
     batch = row.micro_batch * row.accumulation * row.replicas
     started = time.perf_counter()
     wrapped.compile(*row.inputs(batch))
