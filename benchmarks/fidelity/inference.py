@@ -44,7 +44,9 @@ class Inference:
         """Returns the samples a second of the cost model, without transfers to the host."""
         with torch.device("meta"):
             model = self.build().eval().half()
-        wrapped = poptorch.inferenceModel(model, poptorch.Options().useOfflineIpuTarget(21))
+        options = poptorch.Options().useOfflineIpuTarget(21)
+        options.Precision.setPartialsType(torch.half)
+        wrapped = poptorch.inferenceModel(model, options)
         wrapped.compile(*self.inputs)
         report = wrapped.report()
         clock = report["cycles_per_run"] / report["seconds_per_run"]

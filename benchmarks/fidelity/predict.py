@@ -39,6 +39,7 @@ def options_of(row: Row) -> poptorch.Options:
     options.useOfflineIpuTarget(row.device)
     options.broadcastBuffers(False)
     options.replicationFactor(row.replicas)
+    options.Precision.setPartialsType(torch.half)
     options.Training.gradientAccumulation(row.accumulation)
     options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
     location = poptorch.TensorLocationSettings().useOnChipStorage(not row.off_chip)

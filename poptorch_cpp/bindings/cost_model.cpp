@@ -28,11 +28,12 @@ py::dict terms_dict(const target::Terms& terms) {
 
 Contraction contraction_of(const std::map<std::string, int64_t>& sizes, bool half) {
   static const std::map<std::string, int64_t Contraction::*> kSizes = {
-      {"groups", &Contraction::groups}, {"batch", &Contraction::batch},
-      {"height", &Contraction::height}, {"width", &Contraction::width},
-      {"inner", &Contraction::inner},   {"outer", &Contraction::outer},
-      {"taps_y", &Contraction::taps_y}, {"taps_x", &Contraction::taps_x},
-      {"stride", &Contraction::stride}};
+      {"groups", &Contraction::groups},    {"batch", &Contraction::batch},
+      {"height", &Contraction::height},    {"width", &Contraction::width},
+      {"inner", &Contraction::inner},      {"outer", &Contraction::outer},
+      {"taps_y", &Contraction::taps_y},    {"taps_x", &Contraction::taps_x},
+      {"stride", &Contraction::stride},    {"tile_memory", &Contraction::tile_memory},
+      {"io_tiles", &Contraction::io_tiles}};
   Contraction made{.half = half, .partial_bytes = half ? 2 : 4};
   for (const auto& [name, size] : sizes) {
     const auto known = kSizes.find(name);
@@ -40,7 +41,7 @@ Contraction contraction_of(const std::map<std::string, int64_t>& sizes, bool hal
       throw support::UserError(
           support::str("[target] a product cannot have ", size, " ", name,
                        ". Its sizes are groups, batch, height, width, inner, outer, taps_y, taps_x "
-                       "and stride, and at least 1."));
+                       "stride, tile_memory and io_tiles, and at least 1."));
     }
     made.*known->second = size;
   }
@@ -74,6 +75,8 @@ void bind_cost_model(py::module_& m) {
         const target::ContractionPlan plan = target::plan_contraction(
             target::find_device(device), contraction_of(sizes, half), with_overrides(overrides));
         py::dict made = terms_dict(plan.terms);
+        made["rounds"] = plan.rounds;
+        made["tile_bytes"] = plan.tile_bytes;
         made["parts"] = py::make_tuple(plan.groups, plan.rows, plan.inner, plan.outer);
         return made;
       },

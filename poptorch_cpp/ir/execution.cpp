@@ -1,6 +1,8 @@
 // Answers questions of front ends and passes about an execution.
 #include "ir/execution.hpp"
 
+#include <charconv>
+
 #include "ir/option_table.hpp"
 #include "ir/type.hpp"
 #include "support/saturate.hpp"
@@ -29,6 +31,17 @@ ReplicaGroup Execution::group_of(const std::string& parameter) const {
     if (group.name == parameter) return group;
   }
   return {};
+}
+
+std::optional<double> Execution::memory_proportion(size_t ipu) const {
+  if (ipu >= memory_proportions.size() || memory_proportions[ipu].empty()) return {};
+  const std::string& text = memory_proportions[ipu];
+  const char* end = text.data() + text.size();
+  double share = 0;
+  const auto [at, error] = std::from_chars(text.data(), end, share);
+  if (error == std::errc() && at == end && share >= 0 && share <= 1) return share;
+  throw UserError(str("[execution] the memory proportion of IPU ", ipu, " is ",
+                      support::quoted(text), ". It must be from 0 to 1."));
 }
 
 int64_t Execution::micro_batches() const {

@@ -91,6 +91,9 @@ struct Execution {
   Liveness liveness = Liveness::kAlwaysLive;
   bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
   int64_t io_tiles = 0;                  // of each IPU, reserved for I/O
+  bool half_partials = false;            // of products in float16
+  // The share of a tile's memory for temporary data of products, by IPU; empty: the default.
+  Strings memory_proportions = {};
   // Passes set these.
   int64_t forward_stages = 1;      // of the pipeline
   int64_t last_forward_phase = 0;  // its number
@@ -103,6 +106,8 @@ struct Execution {
   std::vector<Anchored> anchored = {};
   std::optional<OptimiserSpec> optimiser = {};  // of training
 
+  // Returns the share of a tile's memory on an IPU, if it is given.
+  std::optional<double> memory_proportion(size_t ipu) const;
   // Returns the parameter's group: by default, all its replicas.
   ReplicaGroup group_of(const std::string& parameter) const;
   // Returns the micro-batches of one replica in one run.

@@ -106,6 +106,10 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "Number of tiles of each IPU reserved for I/O.",
      {.least = 32, .most = 192, .even = true},
      "TensorLocations.numIOTiles(num_tiles)"},
+    {"half_partials", &E::half_partials,
+     "Partial sums of products in float16 are float16; by default float32."},
+    {"memory_proportions", &E::memory_proportions,
+     "By IPU, the share of a tile's memory for the operands and partial sums of a product."},
     {"forward_stages",
      &E::forward_stages,
      "Found: the number of forward stages of the pipeline.",
@@ -379,6 +383,7 @@ void check(const Execution& e, size_t outputs) {
     throw UserError(str("[execution] output ", support::quoted(one.name), " names anchor ",
                         one.anchor, ", but there are ", e.anchors.size(), "."));
   }
+  for (size_t ipu = 0; ipu < e.memory_proportions.size(); ++ipu) e.memory_proportion(ipu);
   for (const Strings* overlaps : {&e.input_overlaps, &e.output_overlaps}) {
     for (const std::string& loop : *overlaps) {
       if (loop.empty() || loop == "accumulation_loop" || loop == "device_iteration_loop") continue;

@@ -1,6 +1,7 @@
 #include "lowering/emitter.hpp"
 
 #include <functional>
+#include <optional>
 #include <unordered_set>
 
 #include "ir/execution.hpp"
@@ -90,7 +91,13 @@ Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipu
   program_.device = device.name;
   program_.replicas = static_cast<int>(module.execution().replication_factor);
   program_.link_domain = static_cast<int>(module.execution().link_domain);
+  program_.io_tiles = static_cast<int>(module.execution().io_tiles);
+  program_.half_partials = module.execution().half_partials;
   program_.ipus.resize(static_cast<size_t>(ipus));
+  for (size_t ipu = 0; ipu < program_.ipus.size(); ++ipu) {
+    const std::optional<double> share = module.execution().memory_proportion(ipu);
+    if (share) program_.ipus[ipu].tile_memory = device.share_of_tile(*share);
+  }
   for (auto& stack : open_) stack.emplace_back();
   for (const auto& buffer : module.remote_buffers()) program_.remote_buffers.push_back(*buffer);
   // States that nothing uses are included: the session reads and writes them.

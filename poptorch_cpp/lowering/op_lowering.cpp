@@ -213,7 +213,7 @@ void OpLowering::copy_to(TensorId from, TensorId to, int ipu) {
 }
 
 int64_t OpLowering::move_cycles(const ir::Type& type) const {
-  return program::copy_cycles(emitter_.device(), type);
+  return program::copy_cycles(emitter_.program(), type);
 }
 
 // Convolutions of a MultiConv that run together share one launch.

@@ -7,6 +7,8 @@
 namespace poptorch::program {
 namespace {
 
+constexpr int kMostIoTiles = 192;
+
 class Declared {
  public:
   explicit Declared(const Program& program) : program_(program) {}
@@ -32,6 +34,9 @@ class Declared {
     if (program_.link_domain < 1 || program_.link_domain > ir::kLinkDomain) {
       fail("a link_domain of ", program_.link_domain, " IPUs: it has 1 to ", ir::kLinkDomain, ".");
     }
+    if (program_.io_tiles < 0 || program_.io_tiles > kMostIoTiles) {
+      fail(program_.io_tiles, " I/O tiles: an IPU has 0 to ", kMostIoTiles, ".");
+    }
     const auto ipus = static_cast<int64_t>(program_.ipus.size());
     if (replicas > ir::kMaxReplicas || ipus > ir::kMaxIpus || replicas * ipus > kMaxIpusInAll) {
       fail(replicas, " replicas of ", ipus, " IPUs are more than ", kMaxIpusInAll, " IPUs in all.");
@@ -40,7 +45,8 @@ class Declared {
       fail(batches, " micro-batches are more than ", kMaxMicroBatches, ".");
     }
     for (const IpuProgram& ipu : program_.ipus) {
-      for (int64_t bytes : {ipu.arena_bytes, ipu.state_bytes, ipu.constant_bytes, ipu.code_bytes}) {
+      for (int64_t bytes : {ipu.arena_bytes, ipu.state_bytes, ipu.constant_bytes, ipu.code_bytes,
+                            ipu.tile_memory}) {
         if (bytes < 0 || bytes > kMaxBytes) fail("an IPU declares a size of ", bytes, " bytes.");
       }
     }

@@ -35,7 +35,7 @@ int64_t product_of(const ir::Shape& shape, size_t begin, size_t end) {
 
 Contraction started(const Type& type) {
   const bool half = ir::size_of(type.dtype) <= 2;
-  return {.half = half, .partial_bytes = half ? 2 : 4};
+  return {.half = half, .partial_bytes = 4};
 }
 
 Contraction product(const Type& type, int64_t groups, int64_t rows, int64_t inner, int64_t outer) {
@@ -221,6 +221,7 @@ target::Work work_of(const Program& program, const Instruction& instruction, con
   target::Work work{.flops = row.flops,
                     .bytes = sizes.inputs + sizes.outputs,
                     .elements = sizes.elements,
+                    .io_tiles = program.io_tiles,
                     .half = is_half(program, instruction),
                     .joins = row.joins};
   const ElementCycles cycles = element_cycles(instruction);
@@ -246,12 +247,23 @@ void add(Terms& sum, const Terms& more) {
   sum.sync += more.sync;
 }
 
+// PopLibs' share of a tile's memory for the temporary data of a product.
+constexpr double kDefaultProportion = 0.6;
+
+int ipu_of(const Program& program, const Instruction& instruction) {
+  return program.tensors[instruction.outputs[0]].ipu;
+}
+
 Terms shaped_terms(const Program& program, const Instruction& instruction, const Model& model,
                    bool joins) {
   const target::Device& device = target::find_device(program.device);
   Terms sum;
-  const Contractions all = model.shapes(program, instruction);
-  for (const Contraction& one : all) {
+  Contractions all = model.shapes(program, instruction);
+  for (Contraction& one : all) {
+    if (one.half && program.half_partials) one.partial_bytes = 2;
+    one.io_tiles = program.io_tiles;
+    const int64_t memory = program.ipus[ipu_of(program, instruction)].tile_memory;
+    one.tile_memory = memory > 0 ? memory : device.share_of_tile(kDefaultProportion);
     const target::ContractionPlan plan = target::plan_contraction(device, one);
     add(sum, plan.terms);
     if (joins) sum.vertex -= plan.steps * target::constants().launch;
@@ -261,6 +273,7 @@ Terms shaped_terms(const Program& program, const Instruction& instruction, const
     const auto elements = static_cast<double>(scores.groups * scores.width * scores.outer);
     add(sum, target::work_terms(device, {.flops = model.score_flops * elements,
                                          .elements = elements,
+                                         .io_tiles = program.io_tiles,
                                          .half = scores.half}));
   }
   if (joins) sum.sync = 0;
@@ -292,9 +305,11 @@ Terms known_terms(const Program& program, const Instruction& instruction) {
   return terms;
 }
 
-int64_t copy_cycles(const target::Device& device, const Type& type) {
+int64_t copy_cycles(const Program& program, const Type& type) {
   const target::Work work{.bytes = 2.0 * static_cast<double>(type.bytes()),
-                          .elements = static_cast<double>(type.elements())};
+                          .elements = static_cast<double>(type.elements()),
+                          .io_tiles = program.io_tiles};
+  const target::Device& device = target::find_device(program.device);
   return target::whole_cycles(target::work_terms(device, work).total());
 }
 

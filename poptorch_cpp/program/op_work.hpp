@@ -22,6 +22,6 @@ target::Terms op_terms(const Program& program, const Instruction& instruction, c
 target::Terms known_terms(const Program& program, const Instruction& instruction);
 
 // Returns the cycles of copying a tensor within its tiles.
-int64_t copy_cycles(const target::Device& device, const Type& type);
+int64_t copy_cycles(const Program& program, const Type& type);
 
 }  // namespace poptorch::program

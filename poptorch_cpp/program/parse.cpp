@@ -31,6 +31,8 @@ class Parser {
     fields_.read_braces();
     fields_.take("device", program_.device);
     if (program_.device.empty()) lexer_.fail("expected the name of a device");
+    fields_.take("half_partials", program_.half_partials);
+    fields_.take("io_tiles", program_.io_tiles);
     fields_.take("link_domain", program_.link_domain);
     fields_.take("micro_batches", program_.micro_batches_per_run);
     fields_.take("random_seed", program_.random_seed);
@@ -202,6 +204,7 @@ class Parser {
     fields_.take("code", ipu.code_bytes);
     fields_.take("constants", ipu.constant_bytes);
     fields_.take("state", ipu.state_bytes);
+    fields_.take("tile_memory", ipu.tile_memory);
     fields_.end();
     lexer_.expect("{");
     ipu.body = parse_block();

@@ -57,6 +57,8 @@ class Printer {
   void print_head() {
     Items items;
     items.add("device", program_.device, std::string());
+    items.add("half_partials", program_.half_partials, false);
+    items.add("io_tiles", program_.io_tiles, 0);
     items.add("link_domain", program_.link_domain, static_cast<int>(ir::kLinkDomain));
     items.add("micro_batches", program_.micro_batches_per_run, int64_t{1});
     if (options_.seed) items.add("random_seed", program_.random_seed, uint64_t{0});
@@ -122,6 +124,7 @@ class Printer {
     items.add("code", ipu.code_bytes, int64_t{0});
     items.add("constants", ipu.constant_bytes, int64_t{0});
     items.add("state", ipu.state_bytes, int64_t{0});
+    items.add("tile_memory", ipu.tile_memory, int64_t{0});
     out_ << "ipu " << i << items.text(" @[", " ", "]") << " {\n";
     print_block(ipu.body, 1);
     out_ << "}\n";

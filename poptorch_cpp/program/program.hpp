@@ -167,13 +167,16 @@ struct IpuProgram {
   int64_t arena_bytes = 0;  // peak of the memory plan
   int64_t state_bytes = 0;
   int64_t constant_bytes = 0;
-  int64_t code_bytes = 0;  // an estimate
+  int64_t code_bytes = 0;   // an estimate
+  int64_t tile_memory = 0;  // bytes of a tile for temporary data of products; 0: the default
 };
 
 struct Program {
   std::string device = "ipu2";  // a profile of target/
   int replicas = 1;
   int link_domain = ir::kLinkDomain;  // IPUs that IPU-Links join
+  int io_tiles = 0;                   // of each IPU
+  bool half_partials = false;         // of products in float16
   uint64_t random_seed = 0;
   support::Table<TensorId, Tensor> tensors;
   support::Table<int32_t, State> states;

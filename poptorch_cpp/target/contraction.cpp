@@ -27,20 +27,20 @@ struct TileRows {
 class Search {
  public:
   Search(const Device& device, const Contraction& shape, const Constants& constants)
-      : device_(device),
-        shape_(shape),
+      : shape_(shape),
         k_(constants),
         mk1_(device.version == 1),
         kernel_(shape.taps_y * shape.taps_x > 1),
         block_inputs_(shape.half ? kHalfInputs : kFloatInputs),
         block_outputs_(device.matrix_outputs),
-        element_(shape.half ? 2 : 4) {}
+        element_(shape.half ? 2 : 4),
+        tiles_(static_cast<double>(device.tiles - shape.io_tiles)) {}
 
   ContractionPlan run() {
     const auto groups = static_cast<double>(shape_.groups);
-    group_parts_ = std::min<double>(groups, device_.tiles);
+    group_parts_ = std::min<double>(groups, tiles_);
     groups_ = quotient(groups, group_parts_);
-    const double tiles = std::floor(device_.tiles / group_parts_);
+    const double tiles = std::floor(tiles_ / group_parts_);
     const double outputs = quotient(static_cast<double>(shape_.outer), block_outputs_);
     const double inputs = quotient(static_cast<double>(shape_.inner), block_inputs_);
     double last_outputs = 0;
@@ -112,9 +112,13 @@ class Search {
     return {turns, load + std::max(0.0, floor - turns)};
   }
 
-  // Returns the cycles of the exchange of both operands.
-  double operand_exchange(double n, double taps, const TileRows& rows, double in,
-                          double out) const {
+  // The bytes of both operands that a tile receives, and the cycles of that.
+  struct Received {
+    double rows = 0, weights = 0, cycles = 0;
+  };
+
+  Received operand_exchange(double n, double taps, const TileRows& rows, double in,
+                            double out) const {
     const double channels = std::min(in * block_inputs_, static_cast<double>(shape_.inner));
     const double columns = std::min(out * block_outputs_, static_cast<double>(shape_.outer));
     const double kernel = static_cast<double>(shape_.taps_y * shape_.taps_x) / taps;
@@ -125,7 +129,29 @@ class Search {
     const double of_weights = row * columns * kernel * (1 - 1 / rows.parts);
     // Tiles of a pair receive one of the operands together.
     const double paired = std::max(n > 1 ? of_rows : 0, rows.parts > 1 ? of_weights : 0);
-    return (of_rows + of_weights - paired + paired / k_.paired_exchange) / k_.exchange_rate;
+    const double bytes = of_rows + of_weights - paired + paired / k_.paired_exchange;
+    return {of_rows, of_weights, bytes / k_.exchange_rate};
+  }
+
+  // Divides a tile's work into rounds whose operands and partial sums fit. The smaller operand is
+  // received again in each round, unless it takes less than half of the memory.
+  void limit_memory(const Received& received, double partials, ContractionPlan& plan) const {
+    const double bytes = received.rows + received.weights + partials;
+    const auto limit = static_cast<double>(shape_.tile_memory);
+    plan.tile_bytes = static_cast<int64_t>(bytes);
+    if (limit <= 0 || bytes <= limit) return;
+    const double smaller = std::min(received.rows, received.weights);
+    const bool stays = smaller <= limit / 2;
+    const double rounds =
+        stays ? quotient(bytes - smaller, limit - smaller) : quotient(bytes, limit);
+    const double more = rounds - 1;
+    if (!stays) plan.terms.exchange += more * smaller / k_.exchange_rate;
+    plan.terms.vertex += more * static_cast<double>(plan.steps) * k_.launch;
+    plan.terms.sync += more * static_cast<double>(plan.steps) * k_.sync;
+    plan.steps *= static_cast<int64_t>(rounds);
+    plan.rounds = static_cast<int64_t>(rounds);
+    plan.tile_bytes =
+        static_cast<int64_t>(stays ? smaller + (bytes - smaller) / rounds : bytes / rounds);
   }
 
   void evaluate(double n, double k, double taps, double out, double in, double row_parts) {
@@ -137,9 +163,12 @@ class Search {
     const double results = groups_ * rows.count * columns;
     Terms terms{.arithmetic = blocks * arithmetic,
                 .vertex = blocks * other + 2 * k_.launch,
-                .exchange = operand_exchange(n, taps, rows, in, out),
                 .sync = 2 * k_.sync};
+    const Received received = operand_exchange(n, taps, rows, in, out);
+    terms.exchange = received.cycles;
     const double sums = k * taps;
+    const bool converts = shape_.partial_bytes > element_;
+    const double partials = results * shape_.partial_bytes * (sums > 1 ? 2 : converts ? 1 : 0);
     if (sums > 1) {
       const double bytes = results * shape_.partial_bytes;
       terms.exchange += bytes * (sums - 1) / sums / k_.exchange_rate;
@@ -147,20 +176,22 @@ class Search {
       terms.sync += k_.sync;
     }
     if (found_ && terms.total() >= best_.terms.total()) return;
+    ContractionPlan plan{.groups = static_cast<int64_t>(group_parts_),
+                         .rows = static_cast<int64_t>(rows.parts),
+                         .inner = static_cast<int64_t>(sums),
+                         .outer = static_cast<int64_t>(n),
+                         .steps = sums > 1 ? 3 : 2,
+                         .terms = terms};
+    limit_memory(received, partials, plan);
+    if (found_ && plan.terms.total() >= best_.terms.total()) return;
     found_ = true;
-    best_ = {static_cast<int64_t>(group_parts_),
-             static_cast<int64_t>(rows.parts),
-             static_cast<int64_t>(sums),
-             static_cast<int64_t>(n),
-             sums > 1 ? 3 : 2,
-             terms};
+    best_ = plan;
   }
 
-  const Device& device_;
   const Contraction& shape_;
   const Constants& k_;
   bool mk1_, kernel_, found_ = false;
-  double block_inputs_, block_outputs_, element_;
+  double block_inputs_, block_outputs_, element_, tiles_;
   double group_parts_ = 1, groups_ = 1;
   ContractionPlan best_;
 };
@@ -169,7 +200,7 @@ constexpr size_t kMostPlans = 1 << 14;
 
 struct RememberedPlans {
   std::mutex mutex;
-  std::map<std::tuple<const Device*, std::array<int64_t, 12>>, ContractionPlan> plans;
+  std::map<std::tuple<const Device*, std::array<int64_t, 14>>, ContractionPlan> plans;
 };
 
 RememberedPlans& remembered_plans() {
@@ -194,9 +225,9 @@ ContractionPlan plan_contraction(const Device& device, const Contraction& contra
   auto& [mutex, plans] = remembered_plans();
   const Contraction& c = contraction;
   const std::tuple key{
-      &device,
-      std::array<int64_t, 12>{c.groups, c.batch, c.height, c.width, c.inner, c.outer, c.taps_y,
-                              c.taps_x, c.stride, c.reuse, c.half, c.partial_bytes}};
+      &device, std::array<int64_t, 14>{c.groups, c.batch, c.height, c.width, c.inner, c.outer,
+                                       c.taps_y, c.taps_x, c.stride, c.reuse, c.half,
+                                       c.partial_bytes, c.io_tiles, c.tile_memory}};
   {
     const std::lock_guard lock(mutex);
     const auto found = plans.find(key);

@@ -19,6 +19,8 @@ struct Contraction {
   int64_t reuse = 1;  // elements of the rows' operand occur this many times
   bool half = false;
   int partial_bytes = 4;
+  int64_t io_tiles = 0;     // of the IPU, which do not compute
+  int64_t tile_memory = 0;  // bytes of a tile for operands and partial sums; 0: no limit
 
   double flops() const;
 };
@@ -26,7 +28,9 @@ struct Contraction {
 // The division of a contraction over the tiles, and the terms of its cycles.
 struct ContractionPlan {
   int64_t groups = 1, rows = 1, inner = 1, outer = 1;  // parts
-  int steps = 0;                                       // launches
+  int64_t rounds = 1;                                  // one after the other, for lack of memory
+  int64_t steps = 0;                                   // launches
+  int64_t tile_bytes = 0;                              // of operands and partial sums at a time
   Terms terms;
 };
 

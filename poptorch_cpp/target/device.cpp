@@ -104,6 +104,11 @@ int64_t transfer_cycles(const Device& device, double bytes, double bandwidth, do
 
 }  // namespace
 
+int64_t Device::share_of_tile(double share) const {
+  constexpr int64_t kBlock = 1024;
+  return std::max<int64_t>(kBlock, std::llround(share * static_cast<double>(sram_per_tile)));
+}
+
 const std::vector<Device>& all_devices() {
   static const std::vector<Device> devices = make_devices();
   return devices;
@@ -123,7 +128,7 @@ int64_t whole_cycles(double cycles) { return std::llround(std::clamp(cycles, 0.0
 
 Terms work_terms(const Device& device, const Work& work) {
   const Constants& k = constants();
-  const double tiles = device.tiles;
+  const auto tiles = static_cast<double>(device.tiles - work.io_tiles);
   Terms terms;
   if (!work.joins) {
     terms.vertex = k.launch;
@@ -139,7 +144,8 @@ Terms work_terms(const Device& device, const Work& work) {
   }
   terms.arithmetic *= k.element_factor;
   // Loads and stores take the same cycles where they are not the longer.
-  const double memory = work.bytes / device.sram_bandwidth * device.clock;
+  const double bandwidth = device.sram_bandwidth * tiles / device.tiles;
+  const double memory = work.bytes / bandwidth * device.clock;
   terms.arithmetic = std::max(terms.arithmetic, memory);
   if (work.rows > 0) {
     const double pieces = std::ceil(work.rows / tiles);

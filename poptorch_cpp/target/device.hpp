@@ -28,6 +28,8 @@ struct Device {
   int64_t streaming_memory = 0;    // bytes of one IPU-Machine of four; 0: none
 
   int64_t sram() const { return sram_per_tile * tiles; }
+  // Returns the bytes of a share of a tile's memory: at least those of a block of the matrix unit.
+  int64_t share_of_tile(double share) const;
 };
 
 // Throws UserError, which lists the known names, for an unknown device.
@@ -51,9 +53,10 @@ struct Work {
   double rearranged = 0;      // elements whose layout changes
   double element_cycles = 0;  // of a tile, if known; else from `flops`
   double elements = 0;
-  double rows = 0;     // that a multi-slice picks
-  bool half = false;   // computed on 16-bit elements
-  bool joins = false;  // runs in another instruction's launch, beside it
+  int64_t io_tiles = 0;  // of the IPU, which do not compute
+  double rows = 0;       // that a multi-slice picks
+  bool half = false;     // computed on 16-bit elements
+  bool joins = false;    // runs in another instruction's launch, beside it
 };
 
 // Returns the terms of one instruction.

@@ -98,10 +98,13 @@ class Options(OptionsRows):
                   "liveness": lambda o: enums.Liveness(strategy_in(o).liveness).name,
                   "separate_backward_phase":
                       lambda options: strategy_in(options).separate_backward_phase}),
-        Row("setAvailableMemoryProportion", {}, setters.check_memory_proportions, RECORDED,
-            "Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.",
+        Row("setAvailableMemoryProportion", {}, setters.check_memory_proportions, COMPILE,
+            "Set the share of a tile's memory for temporary data of products, by IPU: "
+            "{'IPU0': 0.5}. The default is 0.6.",
             attribute="available_memory_proportion",
-            argument="available_memory_proportion"),
+            argument="available_memory_proportion",
+            says={"memory_proportions":
+                      lambda o: setters.said_proportions(o.available_memory_proportion)}),
         Row("logDir", ".", string, HOST,
             "Set the folder for `<model name>.log`, which records the result of each compilation. "
             "`.`: write no file.", inside=("log_dir", lambda options: options.log_dir)),

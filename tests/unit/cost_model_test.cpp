@@ -70,6 +70,39 @@ TEST(CostModel, APlanUsesNoMoreTilesThanThereAre) {
   }
 }
 
+TEST(CostModel, LessMemoryTakesMoreRounds) {
+  for (const bool half : {true, false}) {
+    Contraction product = square_product(4096, 4096, 4096, half);
+    const ContractionPlan whole = plan_contraction(gc200(), product);
+    EXPECT_EQ(whole.rounds, 1);
+    ContractionPlan last = whole;
+    for (int64_t memory = gc200().sram_per_tile; memory >= 1024; memory /= 2) {
+      product.tile_memory = memory;
+      const ContractionPlan plan = plan_contraction(gc200(), product);
+      EXPECT_LE(plan.tile_bytes, memory);
+      EXPECT_GE(plan.terms.total(), last.terms.total());
+      EXPECT_GE(plan.terms.total(), whole.terms.total());
+      last = plan;
+    }
+    EXPECT_GT(last.rounds, 100);
+  }
+}
+
+TEST(CostModel, TilesForIoDoNotCompute) {
+  double last = 0;
+  for (const int64_t tiles : {0, 96, 192, 1000}) {
+    Contraction product = square_product(4096, 4096, 4096);
+    product.io_tiles = tiles;
+    const ContractionPlan plan = plan_contraction(gc200(), product);
+    EXPECT_LE(plan.groups * plan.rows * plan.inner * plan.outer, gc200().tiles - tiles);
+    EXPECT_GT(plan.terms.total(), last);
+    last = plan.terms.total();
+    const Work work{.bytes = 8e6, .elements = 1e6, .io_tiles = tiles};
+    EXPECT_GE(work_terms(gc200(), work).total(),
+              work_terms(gc200(), {.bytes = 8e6, .elements = 1e6}).total());
+  }
+}
+
 TEST(CostModel, WiderPartialsExchangeMore) {
   Contraction product = square_product(256, 4096, 256);
   const double narrow = cycles_of_plan(product);

@@ -35,6 +35,7 @@ std::string another(const ir::OptionText& row) {
     const bool last = support::quoted(words.back()) != row.otherwise;
     return support::quoted(last ? words.back() : words.front());
   }
+  if (row.name == "memory_proportions") return "[\"\", \"0.25\"]";
   if (row.type == "strings") return "[\"accumulation_loop\"]";
   if (row.type == "dtype") return "f16";
   if (row.type == "int" && row.limits.least > 1) return std::to_string(row.limits.least);
@@ -76,6 +77,9 @@ TEST(Execution, WhatCannotBeIsRefusedWithItsPlace) {
       {"execution {output_mode=\"Every\"}", "It must be one of Final, EveryN, All, Sum"},
       {"execution {device_iterations=3, output_mode=\"EveryN\", output_period=2}", "one in 2 of"},
       {"execution {input_overlaps=[\"loop\"]}", "There are accumulation_loop and"},
+      {"execution {memory_proportions=[\"\", \"1.5\"]}",
+       "IPU 1 is \"1.5\". It must be from 0 to 1."},
+      {"execution {memory_proportions=[\"half\"]}", "IPU 0 is \"half\". It must be from 0 to 1."},
       {"execution {whole_outputs=2}", "are more than main's 1"},
       {"anchored \"y\" {anchor=0}", "names anchor 0, but there are 0"},
       {"location \"weight\" {on_chip=true}", "Did you mean 'weights'?"},

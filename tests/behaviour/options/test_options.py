@@ -180,19 +180,12 @@ def test_a_file_is_parsed_and_never_executed(tmp_path, line, reason):
 
 def test_reports_show_options_that_only_hardware_honours():
     options = poptorch.Options().syncPattern(poptorch.SyncPattern.SinglePipeline)
-    options.setAvailableMemoryProportion({"IPU0": 0.5})
-    options.Precision.setPartialsType(torch.half)
     options._Popart.set("dotChecks", "x")
     wrapped = poptorch.inferenceModel(torch.relu, options)
     wrapped(torch.ones(2))
     assert wrapped.report()["recorded_options"] == {
         "sync_pattern": 1,
-        "available_memory_proportion": {0: 0.5},
-        "_Popart.options": {
-            "dotChecks": "x",
-            "partialsTypeMatMuls": "half",
-            "convolutionOptions": {"partialsType": "half"},
-        },
+        "_Popart.options": {"dotChecks": "x"},
     }
 
 

@@ -105,9 +105,11 @@ class PrecisionOptions(PrecisionRows):
 
     ROWS = (
         *core_table.rows_of("Precision", kept=_of_precision),
-        Row("setPartialsType", torch.float, _check_partials_type, RECORDED,
-            "Sets the dtype of partial sums of matmuls and convolutions.",
+        Row("setPartialsType", torch.float, _check_partials_type, COMPILE,
+            "Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the "
+            "modelled cycles, never values.",
             attribute="partials_type", argument="dtype",
+            says={"half_partials": lambda precision: precision.partials_type == torch.half},
             session=Session(_write_partials, _read_partials)),
         Row("halfFloatCasting", None, None, RECORDED, "Deprecated; has no effect.", defaults={},
             setter=_ignore_casting),

@@ -104,6 +104,12 @@ def check_proportions_of_ipus(value: Any) -> dict[int, float]:
     return dict(value)
 
 
+def said_proportions(proportions: Mapping[int, float]) -> list[str]:
+    """Returns the proportion of each IPU as a text, which is empty for the default."""
+    count = 1 + max(proportions, default=-1)
+    return [str(float(proportions[i])) if i in proportions else "" for i in range(count)]
+
+
 check_memory_proportions.of_stored = check_proportions_of_ipus  # type: ignore[attr-defined]
 _WITHOUT_LIMIT = 2**64 - 1
 

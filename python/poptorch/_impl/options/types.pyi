@@ -31,7 +31,8 @@ class PrecisionRows(OptionGroup):
     def enableFloatingPointExceptions(self, enabled: bool) -> Self:
         """Stop with an error at invalid operations, division by zero and overflow; slow."""
     def setPartialsType(self, dtype: dtype) -> Self:
-        """Sets the dtype of partial sums of matmuls and convolutions."""
+        """Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the
+        modelled cycles, never values."""
     def halfFloatCasting(self, half_float_casting: HalfFloatCastingBehavior) -> Self:
         """Deprecated; has no effect."""
     def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
@@ -177,7 +178,8 @@ class OptionsRows(OptionGroup):
     def setAvailableMemoryProportion(
         self, available_memory_proportion: Mapping[str, float]
     ) -> Self:
-        """Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}."""
+        """Set the share of a tile's memory for temporary data of products, by IPU: {'IPU0': 0.5}.
+        The default is 0.6."""
     def logDir(self, log_dir: str) -> Self:
         """Set the folder for `<model name>.log`, which records the result of each compilation.
         `.`: write no file."""

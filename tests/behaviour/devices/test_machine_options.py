@@ -1,0 +1,94 @@
+"""Options that change the emulated machine change the modelled figures, and never values."""
+
+import poptorch
+import pytest
+import torch
+from poptorch_core import Error, _core
+
+SHAPE = 512, 2048, 2048  # rows, inputs and outputs of a product
+
+
+class Product(torch.nn.Module):
+    """A linear layer without bias."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(SHAPE[1], SHAPE[2], bias=False)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def estimated(change=lambda options: options, dtype=torch.float16, rows=SHAPE[0]):
+    """Returns the estimate of the product on GC200 with options that `change` changes."""
+    options = poptorch.Options().useOfflineIpuTarget(2)
+    change(options)
+    with torch.device("meta"):
+        model, x = Product().to(dtype), torch.empty(rows, SHAPE[1], dtype=dtype)
+    return poptorch.estimate(model, x, options, training=False)
+
+
+def cycles(estimate):
+    return estimate.ipus[0].cycles["compute"]
+
+
+@pytest.mark.parametrize(("dtype", "changes"), [(torch.float16, True), (torch.float32, False)])
+def test_half_partials_take_fewer_cycles_of_products_in_half(dtype, changes):
+    whole = cycles(estimated(dtype=dtype))
+    half = cycles(estimated(lambda o: o.Precision.setPartialsType(torch.half), dtype))
+    assert half < whole if changes else half == whole
+
+
+def test_less_memory_for_temporary_data_takes_more_cycles():
+    def with_proportion(share):
+        return cycles(
+            estimated(lambda o: o.setAvailableMemoryProportion({"IPU0": share}), rows=8192)
+        )
+
+    found = [with_proportion(share) for share in (1.0, 0.6, 0.2, 0.05, 0.0)]
+    assert found == sorted(found) and found[0] < found[2] < found[3]
+    assert with_proportion(0.6) == cycles(estimated(rows=8192))  # the default
+    other = estimated(lambda o: o.setAvailableMemoryProportion({"IPU1": 0.05}), rows=8192)
+    assert cycles(other) == cycles(estimated(rows=8192))  # of another IPU
+
+
+def test_tiles_for_io_do_not_compute():
+    def with_tiles(count):
+        return cycles(estimated(lambda o: o.TensorLocations.numIOTiles(count)))
+
+    found = [cycles(estimated()), with_tiles(64), with_tiles(192)]
+    assert found == sorted(found) and found[0] < found[2]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda o: o.Precision.setPartialsType(torch.half),
+        lambda o: o.setAvailableMemoryProportion({"IPU0": 0.01}),
+    ],
+)
+def test_values_do_not_change(change):
+    torch.manual_seed(0)
+    layer, x = torch.nn.Linear(96, 64).half(), torch.randn(8, 96).half()
+    options = poptorch.Options()
+    change(options)
+    expected = poptorch.inferenceModel(layer)(x)
+    assert torch.equal(poptorch.inferenceModel(layer, options)(x), expected)
+
+
+def test_the_text_of_a_program_keeps_the_machine():
+    layer = torch.nn.Linear(32, 32).half()
+    options = poptorch.Options().setAvailableMemoryProportion({"IPU0": 0.25})
+    options.Precision.setPartialsType(torch.half)
+    options.TensorLocations.numIOTiles(32)
+    model = poptorch.inferenceModel(layer, options)
+    model.compile(torch.zeros(4, 32).half())
+    text = model.graph("program")
+    assert "half_partials=true" in text and "io_tiles=32" in text
+    assert f"tile_memory={638_976 // 4}" in text
+
+
+def test_a_proportion_is_checked_in_texts_as_well():
+    text = "graph @main(%x: f32[4]) -> (f32[4]) {\n  return %x\n}\n"
+    with pytest.raises(Error, match=r"memory proportion of IPU 1 is .2.\. It must be from 0 to 1"):
+        _core.compile(_core.parse(f'execution {{memory_proportions=["", "2"]}}\n{text}'))
