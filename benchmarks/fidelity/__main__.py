@@ -1,6 +1,7 @@
 """Compares the cost model with published figures.
 
 `python -m benchmarks.fidelity --micro` prints microbenchmarks: products, convolutions, exchange.
+`python -m benchmarks.fidelity --plot` plots these in docs/images/microbenchmarks.svg.
 `python -m benchmarks.fidelity --inference` prints the inference throughputs of one IPU.
 `python -m benchmarks.fidelity --memory` prints which configurations fit into memory.
 `python -m benchmarks.fidelity [--rows 1,14]` prints training throughputs.
@@ -20,6 +21,7 @@ def main(arguments=None) -> int:
     """Prints the tables that the arguments ask for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--micro", action="store_true", help="the microbenchmarks alone")
+    parser.add_argument("--plot", action="store_true", help="plot the microbenchmarks")
     parser.add_argument("--inference", action="store_true", help="inference of one IPU alone")
     parser.add_argument("--memory", action="store_true", help="what fits into memory alone")
     parser.add_argument("--rows", default="", help="numbers of rows, with commas; default: all")
@@ -28,6 +30,11 @@ def main(arguments=None) -> int:
     given = parser.parse_args(arguments)
     if given.micro:
         return 0 if print_micro() >= 0.9 else 1
+    if given.plot:
+        from .plot import write_plot
+
+        write_plot()
+        return 0
     if given.inference:
         from .inference import print_inference
 
