@@ -64,6 +64,17 @@ def argument(parameter, names):
     return text if parameter.default is parameter.empty else f"{text} = {parameter.default!r}"
 
 
+def docstring(text):
+    """Returns a literal of the text, with long paragraphs wrapped."""
+    lines = [
+        wrapped
+        for line in text.splitlines()
+        for wrapped in textwrap.wrap(line, 88, subsequent_indent=" " * 8 if line[:1] == " " else "")
+        or [""]
+    ]
+    return '"""' + "\n".join(lines) + '\n"""'
+
+
 def class_lines(group, names):
     base = group.__name__.removesuffix("Options") or "Options"
     yield f"class {base}Rows(OptionGroup):"
@@ -77,7 +88,7 @@ def class_lines(group, names):
             continue
         _, *given = inspect.signature(method).parameters.values()
         arguments = ", ".join(["self", *(argument(p, names) for p in given)])
-        doc = "\n        ".join(textwrap.wrap(f'"""{row.doc}"""', 90))
+        doc = textwrap.indent(docstring(method.__doc__), " " * 8).lstrip()
         other = hasattr(group_class.OptionGroup, row.name)
         ignored = "  # type: ignore[override]" * other
         yield f"    def {row.name}({arguments}) -> Self:{ignored}\n        {doc}"

@@ -42,8 +42,6 @@ from popxl.replica_grouping import (
 globals().update({name: refused.refused(name) for name in refused.NAMES})
 
 __all__ = [
-    *enums.ALL,
-    *refused.NAMES,
     "AnchorReturnType",
     "CommGroup",
     "CommGroupType",
@@ -69,3 +67,4 @@ __all__ = [
     "poplar_application_runtime_error",
     "popart_exception",
 ]
+__all__.extend([*enums.ALL, *refused.NAMES])  # pyright: ignore[reportUnsupportedDunderAll]

@@ -42,15 +42,27 @@ class DeviceManager:
         return DeviceInfo(DeviceType.Cpu, 1)
 
     def createIpuModelDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """Returns a device. options: "numIPUs", by default 1; the others are for hardware."""
+        """Returns a device.
+
+        Args:
+            options: "numIPUs", by default 1; the others are for hardware.
+        """
         return self._of_options(DeviceType.IpuModel, options)
 
     def createSimDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """See `createIpuModelDevice`."""
+        """See `createIpuModelDevice`.
+
+        Args:
+            options: "numIPUs", by default 1; other options are for hardware.
+        """
         return self._of_options(DeviceType.Sim, options)
 
     def createOfflineIPUDevice(self, options: "Mapping[str, Any] | None" = None) -> DeviceInfo:
-        """See `createIpuModelDevice`."""
+        """See `createIpuModelDevice`.
+
+        Args:
+            options: "numIPUs", by default 1; other options are for hardware.
+        """
         return self._of_options(DeviceType.OfflineIpu, options)
 
     def acquireAvailableDevice(
@@ -61,7 +73,15 @@ class DeviceManager:
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
         selectionCriterion: DeviceSelectionCriterion = DeviceSelectionCriterion.First,
     ) -> DeviceInfo:
-        """Returns an attached device of so many IPUs; the other arguments are for hardware."""
+        """Returns an attached device of so many IPUs; the other arguments are for hardware.
+
+        Args:
+            numIpus: The number of IPUs.
+            tilesPerIPU: Accepted for hardware, without effect.
+            pattern: Accepted for hardware, without effect.
+            connectionType: Accepted for hardware, without effect.
+            selectionCriterion: Accepted for hardware, without effect.
+        """
         device = self._made(DeviceType.Ipu, numIpus)
         device.connectionType = connectionType
         device.attach()
@@ -73,7 +93,13 @@ class DeviceManager:
         pattern: SyncPattern = SyncPattern.Full,
         connectionType: DeviceConnectionType = DeviceConnectionType.Always,
     ) -> DeviceInfo:
-        """Returns an attached device of one IPU with this id."""
+        """Returns an attached device of one IPU with this id.
+
+        Args:
+            id: The id of the device.
+            pattern: Accepted for hardware, without effect.
+            connectionType: Accepted for hardware, without effect.
+        """
         device = DeviceInfo(DeviceType.Ipu, 1, id)
         device.attach()
         return device
@@ -87,11 +113,24 @@ class DeviceManager:
         tilesPerIPU: int = 0,
         numIPUs: "int | None" = None,
     ) -> list[DeviceInfo]:
-        """Returns the one device of so many IPUs, given as numIpus or numIPUs."""
+        """Returns the one device of so many IPUs, given as numIpus or numIPUs.
+
+        Args:
+            pattern: Accepted for hardware, without effect.
+            numIpus: The number of IPUs.
+            deviceType: Accepted for hardware, without effect.
+            connectionType: Accepted for hardware, without effect.
+            tilesPerIPU: Accepted for hardware, without effect.
+            numIPUs: The number of IPUs; another name of `numIpus`.
+        """
         return [self._made(deviceType, numIPUs or numIpus or 1)]
 
     def setOnDemandAttachTimeout(self, timeout: int) -> None:
-        """Accepted without effect: devices are always available."""
+        """Accepted without effect: devices are always available.
+
+        Args:
+            timeout: Accepted without effect.
+        """
 
     def _of_options(self, type: DeviceType, options: "Mapping[str, Any] | None") -> DeviceInfo:
         return self._made(type, int((options or {}).get("numIPUs", 1)))

@@ -6,13 +6,20 @@ _LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL", "OFF")
 
 
 class Logger:
-    """A named logger. Both its level and the log's level filter its lines."""
+    """A named logger. Both its level and the log's level filter its lines.
+
+    Args:
+        name: The name of the logger.
+    """
 
     def __init__(self, name: str) -> None:
         self.name, self._level = name, 0
 
     def setLevel(self, level: str) -> None:
         """Sets the least level: "TRACE", "DEBUG", "INFO", "WARN", "ERR", "CRITICAL" or "OFF".
+
+        Args:
+            level: The level.
 
         Raises:
             ValueError: The level is another one.
@@ -26,27 +33,51 @@ class Logger:
             _core.log(level, f"[{self.name}] {text}")
 
     def trace(self, text: str) -> None:
-        """Logs a line of the finest level."""
+        """Logs a line of the finest level.
+
+        Args:
+            text: The text.
+        """
         self._log(0, text)
 
     def debug(self, text: str) -> None:
-        """Logs a line for debugging."""
+        """Logs a line for debugging.
+
+        Args:
+            text: The text.
+        """
         self._log(1, text)
 
     def info(self, text: str) -> None:
-        """Logs an informational line."""
+        """Logs an informational line.
+
+        Args:
+            text: The text.
+        """
         self._log(2, text)
 
     def warn(self, text: str) -> None:
-        """Logs a warning."""
+        """Logs a warning.
+
+        Args:
+            text: The text.
+        """
         self._log(3, text)
 
     def error(self, text: str) -> None:
-        """Logs an error."""
+        """Logs an error.
+
+        Args:
+            text: The text.
+        """
         self._log(4, text)
 
     def critical(self, text: str) -> None:
-        """Logs an error that ends the program."""
+        """Logs an error that ends the program.
+
+        Args:
+            text: The text.
+        """
         self._log(5, text)
 
 
@@ -54,5 +85,9 @@ _loggers: dict[str, Logger] = {}
 
 
 def getLogger(name: str = "all") -> Logger:
-    """Returns the logger of this name; the same object each time."""
+    """Returns the logger of this name; the same object each time.
+
+    Args:
+        name: The name of the logger.
+    """
     return _loggers.setdefault(name, Logger(name))

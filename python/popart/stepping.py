@@ -17,6 +17,10 @@ _DEVICES = {DeviceType.Cpu: "cpu", DeviceType.IpuModel: "ipu_model"}
 class AnchorReturnType:
     """The values of a run that are returned: "All", "Final", "Sum" or "EveryN" with its period.
 
+    Args:
+        name: The kind: "All", "Final", "Sum" or "EveryN".
+        returnPeriod: The period of "EveryN".
+
     Raises:
         ValueError: The name is another one, or the period is below 1.
     """
@@ -64,22 +68,39 @@ class DataFlow:
         return list(self._anchors)
 
     def art(self, id: str) -> AnchorReturnType:
-        """Returns how a tensor is returned. Raises KeyError for an id that is not."""
+        """Returns how a tensor is returned. Raises KeyError for an id that is not.
+
+        Args:
+            id: The id of the tensor.
+        """
         return self._anchors[id]
 
 
 class PyStepIO:
-    """The input arrays of one run, and the output arrays that it fills, by the ids of streams."""
+    """The input arrays of one run, and the output arrays that it fills, by the ids of streams.
+
+    Args:
+        inputs: The arrays of the streams to the device, by id.
+        outputs: The arrays to fill, by the id of the stream to the host.
+    """
 
     def __init__(self, inputs: Mapping[str, Any], outputs: Mapping[str, np.ndarray]) -> None:
         self.inputs, self.outputs = dict(inputs), dict(outputs)
 
     def enableRuntimeAsserts(self, on: bool) -> None:
-        """Accepted without effect: shapes are always checked."""
+        """Accepted without effect: shapes are always checked.
+
+        Args:
+            on: Accepted for compatibility with PopART, without effect.
+        """
 
 
 class PyWeightsIO:
-    """Arrays for variables, by their ids."""
+    """Arrays for variables, by their ids.
+
+    Args:
+        weights: The arrays, by the id of the variable.
+    """
 
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
         self.weights = dict(weights)
@@ -99,13 +120,23 @@ class InferenceSession:
 
     @classmethod
     def fromIr(cls, ir: Any, deviceInfo: DeviceInfo, name: str = "fromIr") -> "InferenceSession":
-        """Makes a session for `popxl.Ir()._pb_ir` on a device of a DeviceManager."""
+        """Makes a session for `popxl.Ir()._pb_ir` on a device of a DeviceManager.
+
+        Args:
+            ir: The program: `popxl.Ir()._pb_ir`.
+            deviceInfo: The device.
+            name: The name of the session.
+        """
         made = object.__new__(cls)
         vars(made).update(_ir=ir, _device=deviceInfo, _session=None)
         return made
 
     def prepareDevice(self, loadEngine: bool = True) -> None:
-        """Compiles the program and attaches the device. Raises the errors of popxl.Session."""
+        """Compiles the program and attaches the device. Raises the errors of popxl.Session.
+
+        Args:
+            loadEngine: Accepted for compatibility with PopART, without effect.
+        """
         if self._session is not None:
             return
         device = _DEVICES.get(self._device.type, "ipu_hw")
@@ -123,7 +154,12 @@ class InferenceSession:
         return {stream.tensor_id: array for stream, array in outputs.items()}
 
     def run(self, stepio: PyStepIO, debugName: str = "") -> None:
-        """Runs the program once: takes and fills the arrays of `stepio`."""
+        """Runs the program once: takes and fills the arrays of `stepio`.
+
+        Args:
+            stepio: The inputs and outputs of the run.
+            debugName: Accepted for compatibility with PopART, without effect.
+        """
         session = self._prepared()
         inputs = {s: stepio.inputs.get(s.tensor_id) for s in session.expected_inputs()}
         inputs = {s: array for s, array in inputs.items() if array is not None}
@@ -146,6 +182,9 @@ class InferenceSession:
         Variables retrieved from all replicas are unchanged, and so are groups without a replica in
         that instance.
 
+        Args:
+            root: The instance whose values are copied.
+
         Raises:
             ValueError: The instance does not exist.
         """
@@ -159,14 +198,22 @@ class InferenceSession:
         )
 
     def readWeights(self, weights: PyWeightsIO) -> None:
-        """Fills arrays with variables."""
+        """Fills arrays with variables.
+
+        Args:
+            weights: The arrays to fill, by name.
+        """
         session = self._prepared()
         for variable in self._ir.user().main_graph.variables:
             if variable.id in weights.weights:
                 weights.weights[variable.id][...] = session.get_tensor_data(variable)
 
     def writeWeights(self, weights: PyWeightsIO) -> None:
-        """Sets variables to arrays."""
+        """Sets variables to arrays.
+
+        Args:
+            weights: The arrays to copy, by name.
+        """
         variables = {v.id: v for v in self._ir.user().main_graph.variables}
         given = {variables[id]: array for id, array in weights.weights.items()}
         self._prepared().write_variables_data(given)

@@ -44,7 +44,11 @@ def getLocalInstanceIndex() -> int:
 
 
 def checkNumIpusPerReplica(n: int) -> bool:
-    """Returns whether a program's number of IPUs per replica equals the launcher's."""
+    """Returns whether a program's number of IPUs per replica equals the launcher's.
+
+    Args:
+        n: The number of IPUs per replica.
+    """
     return n == this_instance().ipus_per_replica
 
 

@@ -56,7 +56,11 @@ def registerDefaultBackend() -> None:
 
 
 def registerBackend(path: str) -> None:
-    """Raises poptorch.Error: a foreign backend is native code for another library."""
+    """Raises poptorch.Error: a foreign backend is native code for another library.
+
+    Args:
+        path: The library.
+    """
     raise Error(
         f"[popdist] the backend {path!r} cannot be used: backends of the SDK are libraries for "
         "the SDK's engine, and torch.distributed joins the instances here. Call popdist.init()."

@@ -280,7 +280,11 @@ class AsynchronousDataAccessor:
         return {**self._position, "taken": self._taken}
 
     def restart(self, position: dict[str, Any]) -> None:
-        """Starts a new worker, which continues at the given position of the data set."""
+        """Starts a new worker, which continues at the given position of the data set.
+
+        Args:
+            position: The number of the batch to continue with.
+        """
         self.terminate()
         self._dataset = self._program.successor(None, untouched=True).dataset
         self._dataset.take_up(position)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from poptorch._impl.optimisers import host_steps
 from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.optimisers.variable_attributes import (
+    VariableAttributes as VariableAttributes,
+)
 from poptorch._logging import logger_of
 from torch.optim.optimizer import ParamsT
 
@@ -19,41 +22,6 @@ FLOATS = {torch.float16: "f16", torch.float32: "f32"}
 def _plain(method: str) -> Any:
     """Unwraps torch's method, because its decorator's import of torch._dynamo takes a second."""
     return inspect.unwrap(getattr(torch.optim.Optimizer, method))
-
-
-class VariableAttributes:
-    """Holds which attributes of an optimiser are variable and which are compiled as constants."""
-
-    def __init__(self, variable_attributes: list[str], allowed_attributes: list[str]) -> None:
-        self._variable_attributes = variable_attributes
-        self._allowed_attributes = allowed_attributes
-
-    @property
-    def variable(self) -> set[str]:
-        """The names of the variable attributes."""
-        return set(self._variable_attributes)
-
-    def _check(self, attr: str) -> None:
-        if attr not in self._allowed_attributes:
-            raise AssertionError(
-                f"Unknown attribute {attr}: the optimiser has "
-                f"{', '.join(self._allowed_attributes)}."
-            )
-
-    def isConstant(self, attr: str) -> bool:
-        """Returns whether the attribute is compiled as a constant."""
-        self._check(attr)
-        return attr not in self._variable_attributes
-
-    def markAsConstant(self, attr: str) -> None:
-        """Makes the attribute a constant. Call this before compilation."""
-        if not self.isConstant(attr):
-            self._variable_attributes.remove(attr)
-
-    def markAsVariable(self, attr: str) -> None:
-        """Lets the attribute change after compilation. Call this before compilation."""
-        if self.isConstant(attr):
-            self._variable_attributes.append(attr)
 
 
 if TYPE_CHECKING:
@@ -117,7 +85,7 @@ class Optimizer(_Base):
         return self.get_state_dict()
 
     def load_state_dict(self, state: dict) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Restores the state that state_dict() returned.
+        """Restores `state`, which state_dict() returned.
 
         The device gets it immediately, or when a wrapper is compiled.
 
@@ -146,7 +114,7 @@ class Optimizer(_Base):
         }
 
     def set_state_dict(self, state: dict) -> None:
-        """Restores "ipu_state" and "ipu_param" of a state_dict().
+        """Restores "ipu_state" and "ipu_param" of `state`, a state_dict().
 
         The device gets them immediately, or when a wrapper is compiled. It uses the values of
         "ipu_param" until the next setOptimizer().
@@ -186,6 +154,7 @@ class Optimizer(_Base):
         }
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds `param_group` as torch does, with the defaults of PopTorch's extra attributes."""
         for name, value in self._group_extras.items():
             param_group.setdefault(name, value)
         _plain("add_param_group")(self, param_group)
@@ -208,6 +177,15 @@ class SGD(Optimizer, torch.optim.SGD):  # pyright: ignore[reportIncompatibleMeth
 
     With use_combined_accum, one buffer holds velocity and accumulated gradients, multiplied by
     velocity_scaling. max_grad_norm bounds the norm of all gradients.
+
+    Args:
+        params, lr, momentum, dampening, weight_decay, nesterov, maximize: As in torch.
+        foreach, differentiable: As in torch, without effect on the device.
+        loss_scaling: The factor of the loss; updates undo it.
+        velocity_scaling: The factor of the velocity in a combined accumulator.
+        use_combined_accum: Whether one buffer holds velocity and accumulated gradients.
+        accum_type, velocity_accum_type: The dtypes of accumulated gradients and of the velocity.
+        max_grad_norm: The bound of the norm of all gradients; None: no bound.
     """
 
     GROUP_EXTRAS = {"velocity_scaling": 1.0}
@@ -252,7 +230,16 @@ _MOMENT_TYPES = {
 
 
 class Adam(Optimizer, torch.optim.Adam):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Adam with L2 decay. The accum_type arguments set the types of gradients and moments."""
+    """Adam with L2 decay. The accum_type arguments set the types of gradients and moments.
+
+    Args:
+        params, lr, betas, eps, weight_decay, amsgrad, maximize: As in torch; amsgrad is refused.
+        foreach, capturable, differentiable, fused: As in torch, without effect on the device.
+        loss_scaling: The factor of the loss; updates undo it.
+        accum_type, first_order_momentum_accum_type, second_order_momentum_accum_type: The dtypes of
+            accumulated gradients and of the moments: float32 or float16.
+        max_grad_norm: The bound of the norm of all gradients; None: no bound.
+    """
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES}
 
@@ -279,7 +266,10 @@ class Adam(Optimizer, torch.optim.Adam):  # pyright: ignore[reportIncompatibleMe
 
 
 class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Adam with decoupled weight decay. bias_correction=False uses the moments uncorrected."""
+    """Adam with decoupled weight decay. bias_correction=False uses the moments uncorrected.
+
+    The other arguments are those of `Adam`.
+    """
 
     GLOBAL_EXTRAS = {**Optimizer.GLOBAL_EXTRAS, **_MOMENT_TYPES, "bias_correction": True}
     bias_correction: bool
@@ -321,7 +311,16 @@ class AdamW(Optimizer, torch.optim.AdamW):  # pyright: ignore[reportIncompatible
 
 
 class RMSprop(Optimizer, torch.optim.RMSprop):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """RMSprop. use_tf_variant starts the mean square at ones, and adds eps inside the root."""
+    """RMSprop. use_tf_variant starts the mean square at ones, and adds eps inside the root.
+
+    Args:
+        params, lr, alpha, eps, weight_decay, momentum, centered, maximize: As in torch.
+        foreach, differentiable: As in torch, without effect on the device.
+        loss_scaling: The factor of the loss; updates undo it.
+        accum_type, first_order_momentum_accum_type, second_order_momentum_accum_type: The dtypes of
+            accumulated gradients and of the moments: float32 or float16.
+        use_tf_variant: Whether to compute like TensorFlow.
+    """
 
     GLOBAL_EXTRAS = {
         "loss_scaling": 1.0,
@@ -355,6 +354,13 @@ class LAMB(Optimizer, torch.optim.Optimizer):  # pyright: ignore[reportIncompati
 
     The update is u = m̂ / (sqrt(v̂) + eps) + weight_decay·p, scaled by min(|p|, max_weight_norm) /
     |u|, or by 1 if either norm is 0.
+
+    Args:
+        params, lr, betas, eps, weight_decay, bias_correction: As for AdamW.
+        loss_scaling: The factor of the loss; updates undo it.
+        max_weight_norm: The bound of a weight's norm in the trust ratio.
+        accum_type, first_order_momentum_accum_type, second_order_momentum_accum_type: The dtypes of
+            accumulated gradients and of the moments: float32 or float16.
     """
 
     GROUP_EXTRAS = {"max_weight_norm": 65500.0}

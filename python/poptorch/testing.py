@@ -39,7 +39,10 @@ def allclose(
 
 
 class InjectedFault:
-    """A fault that is armed until it occurs, or until disarm() or the end of its `with`."""
+    """A fault that is armed until it occurs, or until disarm() or the end of its `with`.
+
+    Made by inject_fault().
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

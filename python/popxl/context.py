@@ -90,7 +90,12 @@ def get_ir() -> "Ir":
     return get_current_graph().ir
 
 
-gcg, gmg, gir = get_current_graph, get_main_graph, get_ir
+gcg = get_current_graph
+"""A short name of get_current_graph()."""
+gmg = get_main_graph
+"""A short name of get_main_graph()."""
+gir = get_ir
+"""A short name of get_ir()."""
 
 
 @dataclass
@@ -168,7 +173,11 @@ _execution_context = execution_context
 
 @contextmanager
 def name_scope(name: str) -> Iterator[str]:
-    """Names tensors made inside `name/...`. Yields the whole scope."""
+    """Names tensors made inside `name/...`. Yields the whole scope.
+
+    Args:
+        name: The name that tensors inside are prefixed with.
+    """
     current.names.append(name)
     try:
         yield "/".join(current.names)

@@ -75,7 +75,11 @@ class dtype:
 
     @classmethod
     def from_name(cls, name: str) -> "dtype":
-        """Returns the type of a name, e.g. "float32" or "half". Raises ValueError for others."""
+        """Returns the type of a name, e.g. "float32" or "half". Raises ValueError for others.
+
+        Args:
+            name: The name of the type.
+        """
         if name not in _NAMES:
             raise ValueError(f"There is no popxl dtype called {name!r}.")
         return _NAMES[name]

@@ -20,7 +20,11 @@ _LIMITS = 253  # limits of `mse_scale`'s histogram
 
 
 def is_float8(dtype: dtype_class) -> bool:
-    """Returns whether a type is float8_143 or float8_152."""
+    """Returns whether a type is float8_143 or float8_152.
+
+    Args:
+        dtype: The data type.
+    """
     return dtype in _FORMATS
 
 
@@ -133,7 +137,13 @@ def mse_costs(dtype: dtype_class, mantissa: int) -> np.ndarray:
 
 
 def mse_scale(src: np.ndarray, dtype: dtype_class, mantissa: int) -> tuple[float, int]:
-    """Returns (error, log2_scale) of the scale in [-31, 31] with the smallest estimated error."""
+    """Returns (error, log2_scale) of the scale in [-31, 31] with the smallest estimated error.
+
+    Args:
+        src: The values.
+        dtype: The data type.
+        mantissa: The number of bits of the mantissa.
+    """
     # fsum is exact, so that equal costs compare equal.
     share, below = _shares(src)[1:], (2.0**-126 / 2) ** 2
     costs = [math.fsum([below, *row]) for row in mse_costs(dtype, mantissa) * share]
@@ -162,5 +172,10 @@ def host_fp8_mse_scale(src: np.ndarray, dtype: dtype_class) -> tuple[float, int]
 
 
 def host_fp8_mse_scale_pb(src: np.ndarray, dtype: dtype_class) -> int:
-    """Returns the scale that `host_fp8_mse_scale` finds."""
+    """Returns the scale that `host_fp8_mse_scale` finds.
+
+    Args:
+        src: The values.
+        dtype: The data type.
+    """
     return host_fp8_mse_scale(src, dtype)[1]

@@ -85,7 +85,11 @@ class Graph:
         return tuple(dict.fromkeys(graph for op in self._record.ops for graph in op.called))
 
     def get_tensor(self, id: str) -> "Tensor":
-        """Returns the tensor with this id. Raises ValueError if there is none."""
+        """Returns the tensor with this id. Raises ValueError if there is none.
+
+        Args:
+            id: The id of the tensor.
+        """
         if id not in self._record.tensors:
             raise ValueError(f"Graph {self._record.label} has no tensor with id {id!r}.")
         return self._record.tensors[id]
@@ -141,6 +145,9 @@ class Graph:
     def register_op_created_hook(self, fn: Callable[[Any], None]) -> int:
         """Calls `fn` with PopART's view of every op that is added to this graph from now on.
 
+        Args:
+            fn: The function; its argument is the view of the op.
+
         Returns:
             A handle for remove_op_created_hook.
         """
@@ -149,7 +156,11 @@ class Graph:
         return handle
 
     def remove_op_created_hook(self, handle: int) -> None:
-        """Removes a hook. Raises ValueError for a handle that this graph does not have."""
+        """Removes a hook. Raises ValueError for a handle that this graph does not have.
+
+        Args:
+            handle: The handle that register_op_created_hook() returned.
+        """
         if handle not in self._record.hooks:
             raise ValueError(f"Graph {self._record.label} has no hook {handle}.")
         del self._record.hooks[handle]

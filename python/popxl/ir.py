@@ -114,16 +114,33 @@ class Ir:
         return build_graph(self, fn, args, kwargs)
 
     def create_empty_graph(self, name: "str | None" = None) -> Graph:
-        """Makes a graph without inputs named `<name>_subgraph(N)`; `name` is "graph" by default."""
+        """Makes a graph without inputs named `<name>_subgraph(N)`; `name` is "graph" by default.
+
+        Args:
+            name: The name of the graph.
+        """
         full = f"{name or 'graph'}_subgraph({self._record.next('graph')})"
         return make_graph(self, full, self._record.core_name(full))
 
     def replica_grouping(self, stride: int = 1, group_size: "int | None" = None) -> ReplicaGrouping:
-        """Returns groups of `group_size` replicas, `stride` apart; by default all // stride."""
+        """Returns groups of `group_size` replicas, `stride` apart; by default all // stride.
+
+        Args:
+            stride: The distance between two replicas of a group.
+            group_size: The number of replicas in a group.
+        """
         return make_grouping(self._record.replicas.total, stride, group_size)
 
     def replica_grouping_from_assignments(self, assignments: list[int]) -> ReplicaGrouping:
-        """Returns the grouping that puts replica i into group `assignments[i]`."""
+        """Returns the grouping that puts replica i into group `assignments[i]`.
+
+        Args:
+            assignments: The group of each replica.
+
+        Raises:
+            ValueError: The number of assignments is not that of the replicas, or groups differ in
+                size.
+        """
         replicas = self._record.replicas.total
         if len(assignments) != replicas:
             raise ValueError(f"{len(assignments)} assignments were given for {replicas} replicas.")

@@ -36,6 +36,13 @@ def create_seeds(
 ) -> np.ndarray:
     """Returns seeds for `ops` that draw random numbers, from NumPy's default_rng(seed + offset).
 
+    Args:
+        seed: The seed of the generator.
+        offset: The number that is added to the seed.
+        batches_per_step: The size of the first dimension.
+        gradient_accumulation_factor: The size of the second dimension.
+        replicas: The size of the third dimension.
+
     Returns:
         uint32 of shape (batches_per_step, gradient_accumulation_factor, replicas, 2), without
         dimensions of size 1.

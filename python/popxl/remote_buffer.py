@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 class RemoteBuffer:
     """`entries` tensors of one shape and dtype outside the IPU, for `ops.remote_load` and `_store`.
 
+    Args:
+        tensor_shape: The shape of a row.
+        tensor_dtype: The data type of a row.
+        entries: The number of rows.
+
     Raises:
         ValueError: There is less than one entry, or a size is negative.
     """
@@ -50,7 +55,13 @@ class RemoteBuffer:
     def set_remote_buffer_info(
         self, tensor_dtype: dtype_class, tensor_shape: Iterable[int], entries: int
     ) -> None:
-        """Changes the rows. Raises ValueError once an op uses the buffer."""
+        """Changes the rows. Raises ValueError once an op uses the buffer.
+
+        Args:
+            tensor_dtype: The data type of a row.
+            tensor_shape: The shape of a row.
+            entries: The number of rows.
+        """
         shape, dtype = static_shape(tensor_shape), checked(tensor_dtype)
         if self._record.core_name is not None:
             raise ValueError("The rows of a remote buffer cannot change once an op uses it.")
@@ -90,7 +101,12 @@ class RemoteBuffer:
         self._record.meta_shape = tuple(value)
 
     def validate_tensor_matches_buffer(self, t: Tensor, num_shards: int = 1) -> None:
-        """Raises ValueError unless a shard of `t`, cut into `num_shards`, fits a row."""
+        """Raises ValueError unless a shard of `t`, cut into `num_shards`, fits a row.
+
+        Args:
+            t: The tensor to compare with a row.
+            num_shards: The number of shards.
+        """
         shape = t.shape if num_shards == 1 else (-(-t.nelms // num_shards),)
         if t.dtype != self._record.dtype or shape != self._record.shape:
             raise ValueError(
@@ -110,5 +126,11 @@ class RemoteBuffer:
 def remote_buffer(
     tensor_shape: "tuple[int, ...]", tensor_dtype: dtype_class, entries: int = 1
 ) -> RemoteBuffer:
-    """Makes a remote buffer of the current Ir. See RemoteBuffer."""
+    """Makes a remote buffer of the current Ir. See RemoteBuffer.
+
+    Args:
+        tensor_shape: The shape of a row.
+        tensor_dtype: The data type of a row.
+        entries: The number of rows.
+    """
     return RemoteBuffer(tensor_shape, tensor_dtype, entries)

@@ -105,6 +105,14 @@ def remote_variable(
         data: The data; this and the other arguments are those of `popxl.variable`.
         remote_buffer: The buffer.
         offset: The row.
+        dtype: The data type; by default that of the data.
+        name: The name.
+        downcast: Whether 64-bit data become 32-bit data.
+        replica_grouping: The groups of replicas that share a value; by default all replicas form
+            one.
+        retrieval_mode: Which replicas' values the host gets.
+        log2_scale: The power of two that scales float8 data.
+        nan_on_overflow: Whether float8 values that are too large become NaN instead of the largest.
 
     Raises:
         ValueError: The dtype differs from the buffer's.
@@ -156,6 +164,13 @@ def remote_replica_sharded_variable(
         offset: The row.
         retrieval_mode: "all_replicas" gives the session the whole data of every replica's shards:
             (replicas, *shape).
+        dtype: The data type; by default that of the data.
+        name: The name.
+        downcast: Whether 64-bit data become 32-bit data.
+        replica_grouping: The groups of replicas that share a value; by default all replicas form
+            one.
+        log2_scale: The power of two that scales float8 data.
+        nan_on_overflow: Whether float8 values that are too large become NaN instead of the largest.
 
     Raises:
         ValueError: The buffer's meta shape is another; there is only one replica.
@@ -197,6 +212,13 @@ def replica_sharded_variable(
         data: The data; this and the other arguments are those of `popxl.variable`.
         shard_over: The number of replicas of a group that hold shards; by default all.
         retrieval_mode: See `remote_replica_sharded_variable`.
+        dtype: The data type; by default that of the data.
+        name: The name.
+        downcast: Whether 64-bit data become 32-bit data.
+        replica_grouping: The groups of replicas that share a value; by default all replicas form
+            one.
+        log2_scale: The power of two that scales float8 data.
+        nan_on_overflow: Whether float8 values that are too large become NaN instead of the largest.
 
     Returns:
         The variable and the shard.

@@ -58,16 +58,28 @@ class VariableSettings:
         return False
 
     def groups(self, replicas: int) -> list[list[int]]:
-        """Returns the replicas of each group, for this number of replicas."""
+        """Returns the replicas of each group, for this number of replicas.
+
+        Args:
+            replicas: The number of replicas.
+        """
         grouping = make_grouping(replicas, self._stride, self._size or None)
         return replicas_by_group(grouping)
 
     def getGroupCount(self, replicas: int) -> int:
-        """Returns the number of groups, for this number of replicas."""
+        """Returns the number of groups, for this number of replicas.
+
+        Args:
+            replicas: The number of replicas.
+        """
         return len(self.groups(replicas))
 
     def numReplicasReturningVariable(self, replicas: int) -> int:
-        """Returns the number of values that the host gets."""
+        """Returns the number of values that the host gets.
+
+        Args:
+            replicas: The number of replicas.
+        """
         if self._mode is VariableRetrievalMode.AllReplicas:
             return replicas
         return self.getGroupCount(replicas)
@@ -75,7 +87,13 @@ class VariableSettings:
     def shapeOnReplica(
         self, full_shape: Sequence[int], replicas: int, name: str = ""
     ) -> tuple[int, ...]:
-        """Returns a replica's shape of host data. Raises ValueError unless each value has a row."""
+        """Returns a replica's shape of host data. Raises ValueError unless each value has a row.
+
+        Args:
+            full_shape: The shape of the host data.
+            replicas: The number of replicas.
+            name: The name of the variable, for the error.
+        """
         rows = self.numReplicasReturningVariable(replicas)
         if rows > 1 and tuple(full_shape[:1]) != (rows,):
             raise ValueError(f"{name or 'A variable'} needs {rows} rows but has {full_shape}.")

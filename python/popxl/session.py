@@ -178,7 +178,13 @@ class Session(PrivateNames):
         outputs: "Mapping[DeviceToHostStream, np.ndarray] | None" = None,
         downcast_inputs: bool = True,
     ) -> None:
-        """Runs into arrays of the caller, one per stream. Raises ValueError if they do not fit."""
+        """Runs into arrays of the caller, one per stream. Raises ValueError if they do not fit.
+
+        Args:
+            inputs: The data of each stream to the device.
+            outputs: The array that each stream to the host fills.
+            downcast_inputs: Whether 64-bit inputs become 32-bit ones.
+        """
         outputs = outputs or {}
         self._validate_run_outputs(outputs)
         for stream, result in self.run(inputs, downcast_inputs).items():
@@ -273,7 +279,8 @@ class Session(PrivateNames):
     def fetch_variables(self, root: int = 0) -> None:
         """Fetches the variables if a run may have changed them, as get_tensor_data does first.
 
-        root: The instance whose replicas give the values of groups that have some there.
+        Args:
+            root: The instance whose replicas give the values of groups that have some there.
         """
         if not self._stale:
             return
@@ -292,14 +299,20 @@ class Session(PrivateNames):
         return progress.of_bytes(f"Variables to the {to}", lambda: sum(each))
 
     def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
-        """Returns the data of a variable or constant: a view of the host's buffer, groups in front.
+        """Returns the data of `tensor`, a variable or constant, with groups in front.
 
-        If attached, it fetches the device's values first. Raises TypeError for another tensor.
+        It is a view of the host's buffer. If attached, it fetches the device's values first. Raises
+        TypeError for another tensor.
         """
         return self.get_tensors_data([tensor])[tensor]
 
     def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
-        """Returns the data of variables and constants, by tensor; see `get_tensor_data`."""
+        """Returns the data of `tensors`, variables and constants, by tensor; see `get_tensor_data`.
+
+        Raises:
+            TypeError: One is neither a variable nor a constant.
+            ValueError: A variable is of another program.
+        """
         tensors = list(tensors)
         for tensor in tensors:
             if not isinstance(tensor, (Variable, Constant)):
@@ -317,11 +330,14 @@ class Session(PrivateNames):
         }
 
     def write_variable_data(self, tensor: Variable, data: Any) -> None:
-        """Sets the data of a variable; see `write_variables_data`."""
+        """Sets the `data` of a variable, `tensor`; see `write_variables_data`."""
         self.write_variables_data({tensor: data})
 
     def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
         """Sets the data of variables; if attached, sends all to the device at once.
+
+        Args:
+            data: The data of each variable.
 
         Raises:
             TypeError: Not a variable, or data of another dtype (Python numbers are converted).
@@ -366,7 +382,7 @@ class Session(PrivateNames):
         return f"{variable!r} is a variable of {variable.ir!r} but the session runs {self._ir!r}."
 
     def write_report(self, folder: "str | os.PathLike[str]") -> None:
-        """Writes report.html and its data into a folder. Raises poptorch.Error if it cannot."""
+        """Writes report.html and its data into `folder`. Raises poptorch.Error if it cannot."""
         reporting.write(self._ir, self._executable, folder)
 
     def plot_memory(self) -> "Figure":

@@ -67,12 +67,24 @@ class DeviceToHostStream(Stream):
 def h2d_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> HostToDeviceStream:
-    """Makes a stream of tensors to the device. It belongs to the main graph in any context."""
+    """Makes a stream of tensors to the device. It belongs to the main graph in any context.
+
+    Args:
+        shape: The shape of a transfer.
+        dtype: The data type.
+        name: The name of the stream.
+    """
     return HostToDeviceStream(shape, dtype, name)
 
 
 def d2h_stream(
     shape: "tuple[int, ...]", dtype: dtype_class, name: "str | None" = None
 ) -> DeviceToHostStream:
-    """Makes a stream of tensors to the host. It belongs to the main graph in any context."""
+    """Makes a stream of tensors to the host. It belongs to the main graph in any context.
+
+    Args:
+        shape: The shape of a transfer.
+        dtype: The data type.
+        name: The name of the stream.
+    """
     return DeviceToHostStream(shape, dtype, name)

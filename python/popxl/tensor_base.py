@@ -285,7 +285,11 @@ def graph_input(
 
 
 def graph_output(t: Tensor) -> None:
-    """Makes `t` the next output of the current graph. Raises ValueError for another graph's."""
+    """Makes `t` the next output of the current graph. Raises ValueError for another graph's.
+
+    Args:
+        t: The tensor.
+    """
     graph = get_current_graph()
     if t not in graph:
         raise ValueError(f"{t!r} is not a tensor of graph {of(graph).label}.")

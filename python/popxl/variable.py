@@ -161,6 +161,14 @@ def constant(
 ) -> Constant:
     """Makes a constant of the current graph; the arguments are those of `variable`.
 
+    Args:
+        data: The values: an array, a tensor of torch, or numbers.
+        dtype: The data type; by default that of the data.
+        name: The name of the tensor.
+        downcast: Whether 64-bit data become 32-bit data.
+        log2_scale: The power of two that scales float8 data.
+        nan_on_overflow: Whether float8 values that are too large become NaN instead of the largest.
+
     Raises:
         TypeError: The data is float8, and no dtype is given.
     """

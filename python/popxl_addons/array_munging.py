@@ -9,7 +9,12 @@ import numpy as np
 
 
 def handle_negative_axis(x: np.ndarray, axis: int) -> int:
-    """Returns the axis counted from 0. Raises IndexError if out of range, also for a scalar."""
+    """Returns the axis counted from 0. Raises IndexError if out of range, also for a scalar.
+
+    Args:
+        x: The array.
+        axis: The axis; negative numbers count from the end.
+    """
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(f"Axis {axis} is out of range for {x.ndim} dimensions.")
     return axis % x.ndim
@@ -21,13 +26,23 @@ def _check(x: np.ndarray, n: int, axis: int) -> None:
 
 
 def shard(x: np.ndarray, n: int, axis: int) -> np.ndarray:
-    """Returns the n parts of `x` along `axis` as [n, ...]."""
+    """Returns the n parts of `x` along `axis` as [n, ...].
+
+    Args:
+        x: The array.
+        n: The number of parts.
+        axis: The axis; negative numbers count from the end.
+    """
     _check(x, n, axis)
     return np.stack(np.split(x, n, axis))
 
 
 def unshard_arrays(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
     """Concatenates parts [1, ...] along `axis`, without their leading dimension.
+
+    Args:
+        arrays: The parts.
+        axis: The axis; negative numbers count from the end.
 
     Raises:
         ValueError: A part does not have such a dimension, or they differ in rank.
@@ -39,34 +54,75 @@ def unshard_arrays(arrays: Sequence[np.ndarray], axis: int) -> np.ndarray:
 
 
 def unshard(x: np.ndarray, axis: int) -> np.ndarray:
-    """Concatenates parts [n, ...] along `axis`: the inverse of `shard`."""
+    """Concatenates parts [n, ...] along `axis`: the inverse of `shard`.
+
+    Args:
+        x: The parts.
+        axis: The axis; negative numbers count from the end.
+    """
     return np.concatenate(list(x), axis)
 
 
 def repeat(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
-    """Returns `n` copies of `x` along a new axis."""
+    """Returns `n` copies of `x` along a new axis.
+
+    Args:
+        x: The array.
+        n: The number of copies.
+        axis: The axis; negative numbers count from the end.
+    """
     return np.repeat(np.expand_dims(x, axis), n, axis)
 
 
 def repeat_axis(x: np.ndarray, n: int, axis: int = 0) -> np.ndarray:
-    """Returns `n` copies of `x`, concatenated along an axis."""
+    """Returns `n` copies of `x`, concatenated along an axis.
+
+    Args:
+        x: The array.
+        n: The number of copies.
+        axis: The axis; negative numbers count from the end.
+    """
     return np.concatenate([x] * n, axis)
 
 
 def split2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> list[list[np.ndarray]]:
-    """Splits `x` along axis_1 and each part along axis_2: n_1 rows of n_2 parts."""
+    """Splits `x` along axis_1 and each part along axis_2: n_1 rows of n_2 parts.
+
+    Args:
+        x: The array.
+        n_1: The number of parts along `axis_1`.
+        n_2: The number of parts along `axis_2`.
+        axis_1: The first axis.
+        axis_2: The second axis.
+    """
     _check(x, n_1, axis_1)
     _check(x, n_2, axis_2)
     return [np.split(part, n_2, axis_2) for part in np.split(x, n_1, axis_1)]
 
 
 def shard2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> np.ndarray:
-    """Returns the parts of `split2D`, row by row, as [n_1 · n_2, ...]."""
+    """Returns the parts of `split2D`, row by row, as [n_1 · n_2, ...].
+
+    Args:
+        x: The array.
+        n_1: The number of parts along `axis_1`.
+        n_2: The number of parts along `axis_2`.
+        axis_1: The first axis.
+        axis_2: The second axis.
+    """
     return np.stack([part for row in split2D(x, n_1, n_2, axis_1, axis_2) for part in row])
 
 
 def unshard2D(x: np.ndarray, n_1: int, n_2: int, axis_1: int, axis_2: int) -> np.ndarray:
-    """Joins parts [n_1 · n_2, ...]: the inverse of `shard2D`."""
+    """Joins parts [n_1 · n_2, ...]: the inverse of `shard2D`.
+
+    Args:
+        x: The parts.
+        n_1: The number of parts along `axis_1`.
+        n_2: The number of parts along `axis_2`.
+        axis_1: The first axis.
+        axis_2: The second axis.
+    """
     rows = [np.concatenate(list(x[i * n_2 : (i + 1) * n_2]), axis_2) for i in range(n_1)]
     return np.concatenate(rows, axis_1)
 
@@ -163,7 +219,14 @@ def tensor_parallel_output(
 
 
 def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
-    """Pads `axis` of `x` to size n with `value`. Raises ValueError if the axis is larger."""
+    """Pads `axis` of `x` to size n with `value`. Raises ValueError if the axis is larger.
+
+    Args:
+        x: The array.
+        n: The size after padding.
+        axis: The axis; negative numbers count from the end.
+        value: The value of the new elements.
+    """
     if x.shape[axis] > n:
         raise ValueError(f"Axis {axis} of shape {x.shape} is larger than {n}.")
     widths = [(0, 0)] * x.ndim
@@ -172,6 +235,11 @@ def pad_axis(x: np.ndarray, n: int, axis: int, value: float = 0) -> np.ndarray:
 
 
 def squeeze_safe(x: np.ndarray, axis: "int | Sequence[int] | None" = None) -> np.ndarray:
-    """Removes those of the axes, by default all, that have size 1."""
+    """Removes those of the axes, by default all, that have size 1.
+
+    Args:
+        x: The array.
+        axis: The axis or axes; None selects all.
+    """
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     return np.squeeze(x, tuple(a for a in axes if x.shape[a] == 1))

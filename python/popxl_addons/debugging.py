@@ -25,6 +25,12 @@ def _is_active(level: str) -> bool:
 def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: Any) -> popxl.Tensor:
     """Calls `ops.print_tensor` with these arguments if `level` is printed, else returns `t`.
 
+    Args:
+        t: The tensor.
+        *args: Further positional arguments of `ops.print_tensor`.
+        level: The least level at which it is printed.
+        **kwargs: Keyword arguments of `ops.print_tensor`.
+
     Raises:
         ValueError: MODEL_LOG_LEVEL or `level` is not a level.
     """
@@ -33,6 +39,11 @@ def print_tensor(t: popxl.Tensor, *args: Any, level: str = "DEBUG", **kwargs: An
 
 def print_text(text: str, num: "float | None" = None, level: str = "DEBUG") -> None:
     """Prints `text`, and a number, on stderr when the program runs, if `level` is printed.
+
+    Args:
+        text: The text.
+        num: The number, printed after the text.
+        level: The least level at which it is printed.
 
     Raises:
         ValueError: MODEL_LOG_LEVEL or `level` is not a level.

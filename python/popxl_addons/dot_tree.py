@@ -10,12 +10,21 @@ Leaf = TypeVar("Leaf")
 
 
 def sanitise(name: str) -> str:
-    """Returns `name` as an identifier: other characters become "_", and a first digit gets "_"."""
+    """Returns `name` as an identifier: other characters become "_", and a first digit gets "_".
+
+    Args:
+        name: The text.
+    """
     return re.sub(r"\W|^(?=\d)", "_", name)
 
 
 def to_mapping(a: "DotTree", b: "DotTree") -> dict[Any, Any]:
-    """Returns {value of a: value of b with the same name}, for names that both have."""
+    """Returns {value of a: value of b with the same name}, for names that both have.
+
+    Args:
+        a: The collection whose values are the keys.
+        b: The collection with the other values.
+    """
     theirs = b.to_dict()
     return {v: theirs[k] for k, v in a.to_dict().items() if k in theirs}
 
@@ -46,6 +55,9 @@ class DotTree(Generic[Leaf]):
 
     Trees are kept by reference: later insertions into a nested tree are visible in the outer one.
     A tree is always true. The constructor's keyword arguments are the first values.
+
+    Args:
+        **values: The first values, by name.
     """
 
     def __init__(self, **values: "Leaf | DotTree[Leaf]") -> None:
@@ -96,6 +108,9 @@ class DotTree(Generic[Leaf]):
         """Returns the value or tree named `key`. Raises KeyError if it is missing.
 
         -k is the number k before the next number: -1 is the largest.
+
+        Args:
+            key: The name, or an int.
         """
         held, name = self._find(key)
         return held[name]
@@ -120,7 +135,11 @@ class DotTree(Generic[Leaf]):
             return False
 
     def pop(self, key: "str | int") -> Any:
-        """Removes a value or tree and returns it. Raises KeyError if it is missing."""
+        """Removes a value or tree and returns it. Raises KeyError if it is missing.
+
+        Args:
+            key: The name, or an int.
+        """
         held, name = self._find(key)
         return held.pop(name)
 
@@ -142,6 +161,9 @@ class DotTree(Generic[Leaf]):
     def from_dict(cls, values: "Mapping[Any, Leaf | DotTree[Leaf]]") -> Self:
         """Makes a collection of values by dotted names or ints.
 
+        Args:
+            values: The values, by dotted name or int.
+
         Raises:
             ValueError: A name is that of a value and of a tree.
         """
@@ -157,7 +179,12 @@ class DotTree(Generic[Leaf]):
 
     @classmethod
     def pack(cls, keys: Iterable[str], values: "Iterable[Leaf]") -> Self:
-        """Makes a collection of `values` named `keys`; excess keys or values are ignored."""
+        """Makes a collection of `values` named `keys`; excess keys or values are ignored.
+
+        Args:
+            keys: The names.
+            values: The values, in the order of the names.
+        """
         return cls.from_dict(dict(zip(keys, values, strict=False)))
 
     def unpack(self) -> "tuple[Any, Any]":
@@ -168,7 +195,12 @@ class DotTree(Generic[Leaf]):
         return tuple(k for k, _ in items), tuple(v for _, v in items)
 
     def update(self, values: "DotTree[Leaf] | Mapping[str, Leaf]", overwrite: bool = False) -> None:
-        """Adds a copy of the top entries of `values`. Raises ValueError if a name exists."""
+        """Adds a copy of the top entries of `values`. Raises ValueError if a name exists.
+
+        Args:
+            values: The collection or mapping to add.
+            overwrite: Whether existing names may be replaced.
+        """
         for key, value in _held(_copied(values, type(self))).items():
             self.insert(key, value, overwrite)
 
@@ -178,6 +210,9 @@ class DotTree(Generic[Leaf]):
 
     def filter_keys(self, keys: "Iterable[str | int]") -> Self:
         """Returns a collection of the values and trees that `keys` name, in their order.
+
+        Args:
+            keys: The names.
 
         Raises:
             ValueError: A key is given twice.
@@ -216,14 +251,22 @@ class DotTree(Generic[Leaf]):
         return len(self.to_dict())
 
     def map(self, fn: "Callable[[Leaf], Any]") -> Self:
-        """Returns a collection with `fn` applied to every value."""
+        """Returns a collection with `fn` applied to every value.
+
+        Args:
+            fn: The function of one value.
+        """
         out = type(self)()
         for key, value in self._map.items():
             out.insert(key, value.map(fn) if isinstance(value, DotTree) else fn(value))
         return out
 
     def to_mapping(self, other: "DotTree[Any]") -> "dict[Leaf, Any]":
-        """Returns {value: value of `other` with the same name}, for names that both have."""
+        """Returns {value: value of `other` with the same name}, for names that both have.
+
+        Args:
+            other: The collection with the other values.
+        """
         return to_mapping(self, other)
 
     def __repr__(self) -> str:

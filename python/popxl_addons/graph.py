@@ -67,7 +67,11 @@ class BoundGraph:
         return self._named.graph
 
     def bind(self, args: Args) -> "BoundGraph":
-        """Returns the graph with further inputs bound; later tensors replace earlier ones."""
+        """Returns the graph with further inputs bound; later tensors replace earlier ones.
+
+        Args:
+            args: The tensors, by the graph's input.
+        """
         return BoundGraph(self._named, self.subgraph_io_map(args=args))
 
     def subgraph_io_map(
@@ -87,11 +91,21 @@ class BoundGraph:
         return {**found, **dict(zip(self.graph.outputs, outs, strict=False))}
 
     def call(self, *targs: Any, args: Args = None) -> "tuple[popxl.Tensor, ...]":
-        """Calls the graph with the bound tensors; `targs` are its first inputs, not yet bound."""
+        """Calls the graph with the bound tensors; `targs` are its first inputs, not yet bound.
+
+        Args:
+            *targs: The inputs without names, in order.
+            args: Further tensors, by the graph's input.
+        """
         return self.call_with_info(*targs, args=args).outputs
 
     def call_with_info(self, *targs: Any, args: Args = None) -> CallSiteInfo:
-        """Like `call`, but returns the mapping between the caller's and the graph's tensors."""
+        """Like `call`, but returns the mapping between the caller's and the graph's tensors.
+
+        Args:
+            *targs: The inputs without names, in order.
+            args: Further tensors, by the graph's input.
+        """
         return ops.call_with_info(self.graph, *targs, inputs_dict=self.subgraph_io_map(args=args))
 
     def print_schedule(self) -> str:
@@ -142,7 +156,12 @@ class GraphWithNamedArgs:
     def from_grad_graph(
         cls, info: GradGraphInfo, args: "NamedTensors | None" = None
     ) -> "GraphWithNamedArgs":
-        """Makes the named graph of a gradient graph."""
+        """Makes the named graph of a gradient graph.
+
+        Args:
+            info: The mapping of the gradient graph.
+            args: The named inputs.
+        """
         return cls(info.graph, args, info)
 
     def copy(self) -> "GraphWithNamedArgs":
@@ -153,7 +172,14 @@ class GraphWithNamedArgs:
         return made
 
     def mapping(self, args: Args) -> dict[popxl.Tensor, popxl.Tensor]:
-        """Returns {input of the graph: tensor} for tensors given by name or by input."""
+        """Returns {input of the graph: tensor} for tensors given by name or by input.
+
+        Args:
+            args: The tensors, by name or by the graph's input.
+
+        Raises:
+            TypeError: They are factories instead of variables.
+        """
         if args is None:
             return {}
         if isinstance(args, NamedVariableFactories):
@@ -164,15 +190,29 @@ class GraphWithNamedArgs:
         return self.args.to_mapping(args) if isinstance(args, NamedTensors) else dict(args)
 
     def bind(self, args: "NamedTensors | None" = None) -> BoundGraph:
-        """Returns the graph bound to these tensors for inputs of the same names."""
+        """Returns the graph bound to these tensors for inputs of the same names.
+
+        Args:
+            args: The tensors, by name.
+        """
         return BoundGraph(self, self.mapping(args))
 
     def call(self, *targs: Any, args: Args = None) -> "tuple[popxl.Tensor, ...]":
-        """Calls the graph. targs: the inputs without names; args: those with names."""
+        """Calls the graph.
+
+        Args:
+            *targs: The inputs without names; args: those with names.
+            args: The tensors of the named inputs.
+        """
         return self.call_with_info(*targs, args=args).outputs
 
     def call_with_info(self, *targs: Any, args: Args = None) -> CallSiteInfo:
-        """Like `call`, but returns the mapping between the caller's and the graph's tensors."""
+        """Like `call`, but returns the mapping between the caller's and the graph's tensors.
+
+        Args:
+            *targs: The inputs without names, in order.
+            args: The tensors of the named inputs.
+        """
         return ops.call_with_info(self.graph, *targs, inputs_dict=self.mapping(args))
 
     def autodiff(

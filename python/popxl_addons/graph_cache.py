@@ -54,7 +54,12 @@ class GraphCache:
     ) -> Any:
         """Returns the cached result of `make` for a function and its arguments, or makes it.
 
-        what: A further part of the key.
+        Args:
+            what: A further part of the key.
+            fn: The function.
+            args: The function's positional arguments.
+            kwargs: The function's keyword arguments.
+            make: The function that makes the result.
         """
         context = get_current_context()
         arguments = _arguments(fn, args, kwargs)
@@ -65,7 +70,13 @@ class GraphCache:
         return graphs[key][0]
 
     def create_graph(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> popxl.Graph:
-        """Returns the graph of `fn` for these arguments; see `Ir.create_graph`."""
+        """Returns the graph of `fn` for these arguments; see `Ir.create_graph`.
+
+        Args:
+            fn: The function.
+            *args: The function's positional arguments.
+            **kwargs: The function's keyword arguments.
+        """
         make = functools.partial(popxl.gir().create_graph, fn, *args, **kwargs)
         return self.cached("graph", fn, args, kwargs, make)
 
@@ -87,6 +98,9 @@ def function(fn: Callable[..., Any]) -> Callable[..., "tuple[popxl.Tensor, ...]"
     """Decorates a function: a call of it calls its graph, which is made once for equal arguments.
 
     The call returns the tuple of the graph's outputs.
+
+    Args:
+        fn: The function.
     """
     cache = GraphCache()
 

@@ -70,7 +70,11 @@ class Module(popxl.Module):
         return self._state
 
     def set_name_scope(self, name: "str | None") -> None:
-        """Names tensors of this module `name/...`."""
+        """Names tensors of this module `name/...`.
+
+        Args:
+            name: The scope.
+        """
         self._name_scope = name
 
     @property
@@ -130,6 +134,10 @@ class Module(popxl.Module):
 
         The arguments are those of `popxl.Ir.create_graph`. The state that `build` collected is then
         reset.
+
+        Args:
+            *args: The arguments of `build`.
+            **kwargs: The keyword arguments of `build`.
         """
         self._made()
         if self._cache is None:
@@ -160,8 +168,14 @@ class Module(popxl.Module):
         It has one parameter for each output's gradient. `self.aux[name]` returns an object that
         `build` kept. `self.var_grad[name] = grad` sets the gradient of a variable.
 
+        Args:
+            *grads: The gradient of each output.
+
         Returns:
             The gradients of the other inputs, in order, or None.
+
+        Raises:
+            NotImplementedError: The module does not define it.
         """
         raise NotImplementedError(f"{type(self).__name__} must define build_grad().")
 
@@ -255,8 +269,17 @@ class Module(popxl.Module):
     ) -> popxl.Tensor:
         """Like `add_variable_input`, for a variable that is sharded over the replicas of a group.
 
-        The input is the flat shard; its meta shape is the variable's shape. shard_over: the number
-        of shards; by default the size of the groups.
+        The input is the flat shard; its meta shape is the variable's shape.
+
+        Args:
+            name: The name.
+            data_iter: A function or iterable that gives the variable's host data.
+            dtype: The data type.
+            by_ref: Whether the graph may write to the variable.
+            replica_grouping: The groups of replicas that share a value; by default all replicas
+                form one.
+            shard_over: The number of shards; by default the size of the groups.
+            overwrite: Whether existing names may be replaced.
         """
         shards = shard_over or fill_none_group(replica_grouping).group_size
         factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)
@@ -265,7 +288,15 @@ class Module(popxl.Module):
     def add_variable_factory(
         self, variable_f: VariableFactory, name: "str | None" = None
     ) -> popxl.Tensor:
-        """Like `add_variable_input`, with a factory. name: by default the factory's."""
+        """Like `add_variable_input`, with a factory.
+
+        Args:
+            variable_f: The factory.
+            name: By default the factory's.
+
+        Raises:
+            ValueError: Neither the factory nor the input has a name.
+        """
         key = name or variable_f.name
         if key is None:
             raise ValueError("The factory has no name: pass name=.")
@@ -286,7 +317,13 @@ class Module(popxl.Module):
     def add_variable_inputs(
         self, name: "str | int", factories: NamedVariableFactories, overwrite: bool = False
     ) -> NamedTensors:
-        """Adds inputs for all factories, under `name`. Raises ValueError if the name exists."""
+        """Adds inputs for all factories, under `name`. Raises ValueError if the name exists.
+
+        Args:
+            name: The name under which they are added.
+            factories: The factories, by name.
+            overwrite: Whether existing names may be replaced.
+        """
         state = self._made()
         state.factories.insert(name, factories, overwrite)
         with popxl.name_scope(str(name)):
@@ -297,7 +334,7 @@ class Module(popxl.Module):
 
     @classmethod
     def from_list(cls, modules: "Iterable[Module]") -> "Module":
-        """Makes a module that holds others as "0", "1", ..., and iterates over them."""
+        """Makes a module that holds the `modules` as "0", "1", ..., and iterates over them."""
         made = _Listed()
         for i, module in enumerate(modules):
             made.append(i, module)
@@ -305,14 +342,22 @@ class Module(popxl.Module):
 
     @classmethod
     def from_variable_factories(cls, variable_factories: "Iterable[VariableFactory]") -> "Module":
-        """Makes a module, in `build`, that holds an input for every factory as "0", "1", ..."""
+        """Makes a module, in `build`, that holds an input for every factory as "0", "1", ...
+
+        Args:
+            variable_factories: The factories.
+        """
         made = _Listed()
         for i, factory in enumerate(variable_factories):
             made.append(i, made.add_variable_factory(factory, str(i)))
         return made
 
     def get(self, key: "str | int") -> Any:
-        """Returns the attribute named `key`, e.g. a module. Raises KeyError if it is missing."""
+        """Returns the attribute named `key`, e.g. a module. Raises KeyError if it is missing.
+
+        Args:
+            key: The name, or an int.
+        """
         found: Any = self
         for part in str(key).split("."):
             try:

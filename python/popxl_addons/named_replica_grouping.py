@@ -16,7 +16,12 @@ class NamedReplicaGrouping(DotTree[popxl.ReplicaGrouping]):
     def build_groups(
         cls, names: "Iterable[str]", value: popxl.ReplicaGrouping
     ) -> "NamedReplicaGrouping":
-        """Makes a collection with the same grouping under every name."""
+        """Makes a collection with the same grouping under every name.
+
+        Args:
+            names: The names.
+            value: The grouping.
+        """
         return cls.from_dict({name: value for name in names})
 
 

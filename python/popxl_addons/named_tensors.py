@@ -25,7 +25,11 @@ class NamedTensors(DotTree[popxl.Tensor]):
         return tuple(sorted(self.values_flat(), key=lambda t: t.name))
 
     def remap(self, mapping: TensorMap) -> "NamedTensors":
-        """Maps each tensor by `mapping`, keeping names. Raises KeyError if one is missing."""
+        """Maps each tensor by `mapping`, keeping names. Raises KeyError if one is missing.
+
+        Args:
+            mapping: The other tensor of each tensor.
+        """
         return self.map(lambda tensor: mapping[tensor])
 
 
@@ -38,7 +42,11 @@ class NamedRemoteBuffers(DotTree[popxl.RemoteBuffer]):
 
 
 def print_named_tensors(named: NamedTensors) -> NamedTensors:
-    """Prints the tensors under their names with `ops.print_tensor`, and returns the results."""
+    """Prints the tensors under their names with `ops.print_tensor`, and returns the results.
+
+    Args:
+        named: The tensors, by name.
+    """
     return NamedTensors.from_dict(
         {name: ops.print_tensor(t, name) for name, t in named.to_dict().items()}
     )

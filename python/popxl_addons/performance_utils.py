@@ -61,6 +61,9 @@ def evaluate_FLOPs(graph: popxl.Graph) -> "dict[str, Any]":
 
     Operations of a call of graph "Layer" are under their types, as {"Call_<op id>(Layer)": {op id:
     ...}}; numbers of a loop's graph include all rounds.
+
+    Args:
+        graph: The graph to count.
     """
     found: dict[str, Any] = {}
     for op in of(graph).ops:
@@ -76,12 +79,20 @@ def evaluate_FLOPs(graph: popxl.Graph) -> "dict[str, Any]":
 
 
 def evaluate_ir_FLOPs(ir: popxl.Ir) -> "dict[str, Any]":
-    """Returns `evaluate_FLOPs` of the main graph, on all replicas."""
+    """Returns `evaluate_FLOPs` of the main graph, on all replicas.
+
+    Args:
+        ir: The program.
+    """
     return _times(evaluate_FLOPs(ir.main_graph), ir.replication_factor)
 
 
 def total_FLOPs(ir: popxl.Ir) -> int:
-    """Returns the total operations of a program, on all replicas."""
+    """Returns the total operations of a program, on all replicas.
+
+    Args:
+        ir: The program.
+    """
     return evaluate_ir_FLOPs(ir)[TOTAL]
 
 

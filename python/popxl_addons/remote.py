@@ -50,7 +50,12 @@ def create_remote_buffer(
 
 
 def named_buffers(tensors: "DotTree", entries: int = 1) -> NamedRemoteBuffers:
-    """Makes an unsharded buffer of `entries` rows for every tensor or spec, under its name."""
+    """Makes an unsharded buffer of `entries` rows for every tensor or spec, under its name.
+
+    Args:
+        tensors: The tensors or specs, by name.
+        entries: The number of rows of each buffer.
+    """
     made = {name: _buffer(t, entries) for name, t in tensors.to_dict().items()}
     return NamedRemoteBuffers.from_dict(made)
 
@@ -117,7 +122,13 @@ def _raise_entries(buffers: NamedRemoteBuffers, entries: int) -> None:
 def load_remote(
     buffers: NamedRemoteBuffers, entry: "popxl.Tensor | int" = 0, use_io_tiles: bool = False
 ) -> NamedTensors:
-    """Loads row `entry` of every buffer in the current graph. Returns the tensors by name."""
+    """Loads row `entry` of every buffer in the current graph. Returns the tensors by name.
+
+    Args:
+        buffers: The remote buffers, by name.
+        entry: The row of the buffers: an int or a scalar int tensor.
+        use_io_tiles: Whether the transfer uses the I/O tiles.
+    """
     names, rows = buffers.unpack()
     with _exchange(use_io_tiles):
         loaded = [ops.remote_load(b, entry, n) for n, b in zip(names, rows, strict=True)]
@@ -133,7 +144,14 @@ def store_remote(
     entry: "popxl.Tensor | int" = 0,
     use_io_tiles: bool = False,
 ) -> None:
-    """Stores tensors into row `entry` of the buffers of the same names, in the current graph."""
+    """Stores tensors into row `entry` of the buffers of the same names, in the current graph.
+
+    Args:
+        buffers: The remote buffers, by name.
+        tensors: The tensors, by name.
+        entry: The row of the buffers: an int or a scalar int tensor.
+        use_io_tiles: Whether the transfer uses the I/O tiles.
+    """
     known = tensors.to_dict()
     if use_io_tiles:
         with popxl.in_sequence(False):
@@ -172,7 +190,10 @@ def store_remote_graph(
 ) -> GraphWithNamedArgs:
     """Makes a graph that stores its named inputs into row `store_index` of the buffers.
 
-    entries: The minimum number of rows of the buffers.
+    Args:
+        buffers: The remote buffers, by name.
+        entries: The minimum number of rows of the buffers.
+        use_io_tiles: Whether the transfer uses the I/O tiles.
     """
     _raise_entries(buffers, entries)
     made = {}

@@ -8,7 +8,12 @@ from popxl.ops.routing import route_into_called
 
 
 def is_subgraph(parent: Graph, subgraph: Graph) -> bool:
-    """Returns whether `subgraph` is `parent`, or is called by it, directly or indirectly."""
+    """Returns whether `subgraph` is `parent`, or is called by it, directly or indirectly.
+
+    Args:
+        parent: The graph that may call it.
+        subgraph: The graph that may be called.
+    """
     if subgraph is parent:
         return True
     return any(is_subgraph(called, subgraph) for called in parent.called_graphs)

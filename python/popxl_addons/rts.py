@@ -27,6 +27,10 @@ def replica_sharded_spec(
 
     It is the spec of `t` if `t` is a shard, or if a group has one replica or does not divide the
     elements.
+
+    Args:
+        t: The tensor.
+        shard_over: The number of shards; by default the size of the groups.
     """
     count, elements = shard_over.group_size, 1
     for size in t.shape:
@@ -39,7 +43,13 @@ def replica_sharded_spec(
 def gather_replica_sharded_tensor(
     t: popxl.Tensor, use_io_tiles: bool = False, replica_group: Group = None
 ) -> popxl.Tensor:
-    """Gathers the whole tensor of a shard, on every replica; other tensors are unchanged."""
+    """Gathers the whole tensor of a shard, on every replica; other tensors are unchanged.
+
+    Args:
+        t: The shard.
+        use_io_tiles: Whether the transfer uses the I/O tiles.
+        replica_group: The groups of replicas; by default those of the shard.
+    """
     if not t.meta_shape:
         return t
     if not use_io_tiles:
@@ -89,7 +99,10 @@ def all_gather_replica_sharded_graph(
 ) -> tuple[GraphWithNamedArgs, list[str]]:
     """Makes a graph that gathers its named inputs. Returns it and its outputs' sorted names.
 
-    replica_groups: Groups by name; by default all replicas.
+    Args:
+        tensors: The shards, by name.
+        use_io_tiles: Whether the transfer uses the I/O tiles.
+        replica_groups: Groups by name; by default all replicas.
     """
     groups = replica_groups.to_dict() if replica_groups is not None else {}
     graph, args, names = _graph_of("all_gather", tensors)
@@ -110,7 +123,14 @@ def reduce_replica_sharded_graph(
 ) -> tuple[GraphWithNamedArgs, list[str]]:
     """Makes a graph that reduces its named inputs. Returns it and its outputs' sorted names.
 
-    See `reduce_replica_sharded_tensor`. shard_groups: Groups by name; by default replica_group.
+    See `reduce_replica_sharded_tensor`.
+
+    Args:
+        tensors: The tensors, by name.
+        op: The reduction, such as "add".
+        use_io_tiles: Whether the transfer uses the I/O tiles.
+        shard_groups: Groups by name; by default replica_group.
+        replica_group: The groups of replicas; by default all replicas form one.
     """
     groups = shard_groups.to_dict() if shard_groups is not None else {}
     graph, args, names = _graph_of("replica_reduce", tensors)

@@ -23,7 +23,12 @@ _log = logging.getLogger("popxl_addons")
 def initialise_memmap_dir_from_checkpoint(
     checkpoint_dir: "str | Path", memmap_dir: "str | Path"
 ) -> None:
-    """Copies a checkpoint's memory-mapped variables into a folder, from which they are mapped."""
+    """Copies a checkpoint's memory-mapped variables into a folder, from which they are mapped.
+
+    Args:
+        checkpoint_dir: The folder of the checkpoint.
+        memmap_dir: The folder to copy to.
+    """
     Path(memmap_dir).mkdir(parents=True, exist_ok=True)
     for file in sorted((Path(checkpoint_dir) / _MODEL).glob("*.npy")):
         shutil.copy(file, Path(memmap_dir) / file.name)
@@ -44,6 +49,8 @@ class TaskSession(popxl.Session):
         outputs: A collection or list of streams.
         state: Variables by name.
         max_checkpoints: The number of its saved checkpoints that the session keeps; 0: all.
+        *args: Arguments of the Session.
+        **kwargs: Keyword arguments of the Session.
 
     Attributes:
         session_state: {"steps": runs so far}, and the entries of `add_session_state_info`.
@@ -74,7 +81,12 @@ class TaskSession(popxl.Session):
         self._saved: list[Path] = []
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """See Session. Adds 1 to the steps of `session_state`."""
+        """See Session. Adds 1 to the steps of `session_state`.
+
+        Args:
+            *args: The arguments of Session.run.
+            **kwargs: The keyword arguments of Session.run.
+        """
         results = super().run(*args, **kwargs)
         self.session_state["steps"] += 1
         return results
@@ -94,7 +106,11 @@ class TaskSession(popxl.Session):
         self._dataloader = value
 
     def add_session_state_info(self, info: "Mapping[str, Any]") -> None:
-        """Adds entries to session_info.json of checkpoints."""
+        """Adds entries to session_info.json of checkpoints.
+
+        Args:
+            info: The entries.
+        """
         self.session_state.update(info)
 
     def get_named_tensors_data(self) -> NamedTensorData:
@@ -228,5 +244,9 @@ class TaskSession(popxl.Session):
             self._dataloader.resume(filename=str(path / _LOADER))
 
     def wandb_variable_histograms(self, step: int = 0) -> None:
-        """Logs the histogram of every variable of the state to wandb's current run."""
+        """Logs the histogram of every variable of the state to wandb's current run.
+
+        Args:
+            step: The number of the step; by default that of the session.
+        """
         wandb_tools.log_histograms(self.get_named_tensors_data().to_dict(), step)

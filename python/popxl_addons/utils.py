@@ -22,7 +22,11 @@ class OrderedDict(collections.OrderedDict[Key, Value]):
     """A dict with access to values by index."""
 
     def idx(self, i: "int | slice") -> Any:
-        """Returns the value at index `i`, or the values of a slice."""
+        """Returns the value at index `i`, or the values of a slice.
+
+        Args:
+            i: The index, or a slice.
+        """
         return list(self.values())[i]
 
     def __repr__(self) -> str:
@@ -33,7 +37,8 @@ class OrderedDict(collections.OrderedDict[Key, Value]):
 class WeightsDict(MutableMapping):
     """{variable: array}; other dtypes or shapes than the variables' on the host raise ValueError.
 
-    data: The first mappings.
+    Args:
+        *data: The first mappings.
     """
 
     def __init__(self, *data: "Mapping[Any, np.ndarray]") -> None:
@@ -75,6 +80,10 @@ def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> 
     """Writes variables one after the other with a progress bar (if tqdm is installed).
 
     See `Session.write_variables_data`.
+
+    Args:
+        session: The session.
+        weights: The data of each variable.
     """
     items: Any = list(weights.items())
     try:
@@ -91,7 +100,9 @@ def write_variables_pb(session: popxl.Session, weights: "Mapping[Any, Any]") -> 
 def timer(title: "str | None" = None, log_to_wandb: bool = True) -> Iterator[None]:
     """Logs the duration of the block, in minutes.
 
-    log_to_wandb: Whether to log it also as `<title> (mins)` to wandb's current run, if any.
+    Args:
+        title: The title of the log line.
+        log_to_wandb: Whether to log it also as `<title> (mins)` to wandb's current run, if any.
     """
     start = time.perf_counter()
     try:
@@ -116,17 +127,31 @@ def plain_graph_name(name: str) -> str:
 
 
 def suffix_graph_name(name: str, suffix: str) -> str:
-    """Returns `<name>_<suffix>`, without a graph's `_subgraph(N)`."""
+    """Returns `<name>_<suffix>`, without a graph's `_subgraph(N)`.
+
+    Args:
+        name: The name of a graph.
+        suffix: The suffix.
+    """
     return f"{plain_graph_name(name)}_{suffix}"
 
 
 def overrides(cls: Any, base: type, method: "str | Callable[..., Any]") -> bool:
-    """Returns whether a class, or an object's class, overrides `method` of `base`."""
+    """Returns whether a class, or an object's class, overrides `method` of `base`.
+
+    Args:
+        base: The class or object.
+        method: The method of the base class.
+    """
     kind = cls if isinstance(cls, type) else type(cls)
     name = method if isinstance(method, str) else method.__name__
     return getattr(kind, name) is not getattr(base, name)
 
 
 def duplicate_items(iterable: "Iterable[Hashable]") -> list[Any]:
-    """Returns the items that occur more than once, each once."""
+    """Returns the items that occur more than once, each once.
+
+    Args:
+        iterable: The items.
+    """
     return [item for item, count in collections.Counter(iterable).items() if count > 1]

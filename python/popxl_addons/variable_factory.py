@@ -99,7 +99,8 @@ class VariableFactory:
     def next_data(self, empty: bool = False) -> np.ndarray:
         """Returns the next variable's host data, with groups in front if there are several.
 
-        empty: Whether to return uninitialised memory instead of drawing data.
+        Args:
+            empty: Whether to return uninitialised memory instead of drawing data.
         """
         if empty:
             return np.empty(self._shape_on_host, self.dtype.as_numpy())
@@ -171,7 +172,11 @@ class VariableFactory:
         return self.next_memmap(memmap_dir, name, empty, read_only_if_exists)
 
     def create_input(self, prefix: "str | None" = None) -> popxl.Tensor:
-        """Makes an input of the current graph, `prefix.name`, for a variable or its shard."""
+        """Makes an input of the current graph, `prefix.name`, for a variable or its shard.
+
+        Args:
+            prefix: The text in front of the name.
+        """
         name = f"{prefix}.{self.name}" if prefix and self.name else self.name or prefix
         return popxl.graph_input(self.shape, self.dtype, name, self.by_ref, self.meta_shape)
 
@@ -228,6 +233,14 @@ class VariableFactory:
 
         It is sharded if the buffer has a meta shape. The other arguments are those of
         `create_tensor`.
+
+        Args:
+            buffer: The remote buffer.
+            entry: The row of the buffer.
+            name: The name of the variable.
+            empty: Whether to leave the host data uninitialised instead of drawing it.
+            memmap_dir: The folder of memory-mapped host data; None keeps the data in memory.
+            read_only_if_exists: Whether existing memory-mapped files are opened for reading alone.
         """
         sharded = bool(buffer.meta_shape)
         make = popxl.remote_replica_sharded_variable if sharded else popxl.remote_variable
@@ -277,6 +290,14 @@ class NamedVariableFactories(DotTree[VariableFactory]):
 
         The other arguments are those of `init`.
 
+        Args:
+            buffers: The remote buffers, by name.
+            entry: The row of the buffers.
+            prefix: The text in front of names.
+            empty: Whether to leave the host data uninitialised instead of drawing it.
+            memmap_dir: The folder of memory-mapped host data; None keeps the data in memory.
+            read_only_if_exists: Whether existing memory-mapped files are opened for reading alone.
+
         Raises:
             KeyError: A buffer is missing.
         """
@@ -316,7 +337,16 @@ def add_variable_input(
     by_ref: bool = False,
     replica_grouping: "popxl.ReplicaGrouping | None" = None,
 ) -> tuple[popxl.Tensor, VariableFactory]:
-    """Makes an input of the current graph. Returns it and the factory of its variables."""
+    """Makes an input of the current graph. Returns it and the factory of its variables.
+
+    Args:
+        name: The name.
+        data_iter: A function or iterable that gives the variable's host data.
+        dtype: The data type.
+        by_ref: Whether the graph may write to the variable.
+        replica_grouping: The groups of replicas that share a value; by default all replicas form
+            one.
+    """
     factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping)
     return factory.create_input(), factory
 
@@ -331,8 +361,16 @@ def add_replica_sharded_variable_input(
 ) -> tuple[popxl.Tensor, VariableFactory]:
     """Like `add_variable_input`, for a variable that is sharded over the replicas of a group.
 
-    The input is the flat shard; its meta shape is the variable's shape. shard_over: the number of
-    shards; by default the size of the groups.
+    The input is the flat shard; its meta shape is the variable's shape.
+
+    Args:
+        name: The name.
+        data_iter: A function or iterable that gives the variable's host data.
+        dtype: The data type.
+        by_ref: Whether the graph may write to the variable.
+        replica_grouping: The groups of replicas that share a value; by default all replicas form
+            one.
+        shard_over: The number of shards; by default the size of the groups.
     """
     shards = shard_over or fill_none_group(replica_grouping).group_size
     factory = VariableFactory(data_iter, dtype, name, by_ref, replica_grouping, shards)

@@ -24,7 +24,12 @@ def _binary(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Ten
 
 
 def add(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs + rhs."""
+    """lhs + rhs.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Add", "add", lhs, rhs, "add_out")
 
 
@@ -35,7 +40,12 @@ def _into(op: OpBuild, t: Tensor, value: Any) -> Any:
 
 
 def add_(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs += rhs. Raises ValueError unless the sum has the shape of lhs."""
+    """lhs += rhs. Raises ValueError unless the sum has the shape of lhs.
+
+    Args:
+        lhs: The operand that is written.
+        rhs: The right operand, which broadcasts to the shape of `lhs`.
+    """
     check_same_dtype("AddLhsInplace", lhs, rhs)
     return in_place(
         "AddLhsInplace",
@@ -46,33 +56,62 @@ def add_(lhs: Tensor, rhs: Tensor) -> Tensor:
 
 
 def sub(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs - rhs."""
+    """lhs - rhs.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Sub", "sub", lhs, rhs, "sub_out")
 
 
 def mul(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs · rhs."""
+    """lhs · rhs.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Mul", "mul", lhs, rhs, "mul_out")
 
 
 def div(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs / rhs; integers round down."""
+    """lhs / rhs; integers round down.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     core = "floor_div" if isinstance(lhs, Tensor) and lhs.dtype.is_int else "div"
     return _binary("Div", core, lhs, rhs, "div_out")
 
 
 def fmod(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """The remainder of lhs / rhs with the sign of lhs."""
+    """The remainder of lhs / rhs with the sign of lhs.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Fmod", "fmod", lhs, rhs, "fmod_out")
 
 
 def pow(t: Tensor, e: "float | Tensor") -> Tensor:
-    """t to the power e."""
+    """t to the power e.
+
+    Args:
+        t: The base.
+        e: The exponent.
+    """
     return _binary("Pow", "pow", t, as_operand(e, t), "pow_out")
 
 
 def maximum(*ts: Tensor) -> Tensor:
-    """Returns the element-wise maximum of the tensors. Raises ValueError without any."""
+    """Returns the element-wise maximum of the tensors. Raises ValueError without any.
+
+    Args:
+        *ts: The tensors, all of one dtype.
+    """
     if not ts:
         raise ValueError("maximum takes at least one tensor.")
     check_same_dtype("Max", *ts)
@@ -87,12 +126,22 @@ def maximum(*ts: Tensor) -> Tensor:
 
 
 def equal(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """lhs == rhs, as bool."""
+    """lhs == rhs, as bool.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Equal", "eq", lhs, rhs, "equal_out")
 
 
 def greater(input: Tensor, other: Tensor) -> Tensor:
-    """input > other, as bool."""
+    """input > other, as bool.
+
+    Args:
+        input: The left operand.
+        other: The right operand; the two broadcast as in NumPy.
+    """
     return _binary("Greater", "gt", input, other, "greater_out")
 
 
@@ -102,17 +151,33 @@ def _logical(op_type: str, core: str, lhs: Tensor, rhs: Tensor, name: str) -> Te
 
 
 def logical_and(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Returns whether both are true, as bool; other dtypes are cast to bool."""
+    """Returns whether both are true, as bool; other dtypes are cast to bool.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _logical("And", "logical_and", lhs, rhs, "and_out")
 
 
 def logical_or(lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Returns whether at least one is true, as bool; other dtypes are cast to bool."""
+    """Returns whether at least one is true, as bool; other dtypes are cast to bool.
+
+    Args:
+        lhs: The left operand.
+        rhs: The right operand; the two broadcast as in NumPy.
+    """
     return _logical("Or", "logical_or", lhs, rhs, "or_out")
 
 
 def where(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
-    """Returns lhs where the condition is true, else rhs; the condition is cast to bool."""
+    """Returns lhs where the condition is true, else rhs; the condition is cast to bool.
+
+    Args:
+        condition: The condition, cast to bool.
+        lhs: The values where the condition is true.
+        rhs: The values elsewhere.
+    """
     check_tensors("Where", [condition, lhs, rhs])
     check_same_dtype("Where", lhs, rhs)
     return simple("Where", "select", [as_bool(condition), lhs, rhs], "where_out")
@@ -144,7 +209,14 @@ def _scaled_inputs(X: Tensor, Y: Tensor, a: Any, b: Any) -> "list[Tensor | None]
 def scaled_add(
     X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
 ) -> Tensor:
-    """Returns a·X + b·Y of equal shapes, in X's dtype. a and b: numbers or scalar tensors."""
+    """Returns a·X + b·Y of equal shapes, in X's dtype. a and b: numbers or scalar tensors.
+
+    Args:
+        X: The first tensor.
+        Y: The second tensor.
+        a: The factor of `X`: a number or a scalar tensor.
+        b: The factor of `Y`: a number or a scalar tensor.
+    """
     inputs = _scaled_inputs(X, Y, a, b)
     return composed("ScaledAdd", inputs, "scaled_add_out", lambda op: _scaled(op, X, Y, a, b))
 
@@ -152,7 +224,14 @@ def scaled_add(
 def scaled_add_(
     X: Tensor, Y: Tensor, a: "float | Tensor" = 1.0, b: "float | Tensor" = 1.0
 ) -> Tensor:
-    """X = a·X + b·Y, like `scaled_add`."""
+    """X = a·X + b·Y, like `scaled_add`.
+
+    Args:
+        X: The first tensor, which is written.
+        Y: The second tensor.
+        a: The factor of `X`: a number or a scalar tensor.
+        b: The factor of `Y`: a number or a scalar tensor.
+    """
     inputs = _scaled_inputs(X, Y, a, b)
     op = OpBuild("ScaledAddLhsInplace", *inputs)
     name = f"scaled_add__{X.name}"

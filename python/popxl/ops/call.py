@@ -16,7 +16,10 @@ from popxl.tensor import Tensor, constant
 
 
 class CallSiteInfo:
-    """One call of a graph: the mapping between the caller's and the graph's tensors."""
+    """One call of a graph: the mapping between the caller's and the graph's tensors.
+
+    Made by `call_with_info`.
+    """
 
     def __init__(self, record: OpRecord, graph: Graph) -> None:
         self._record, self._graph = record, graph
@@ -43,18 +46,30 @@ class CallSiteInfo:
         return tuple(self._record.outputs)
 
     def parent_input(self, idx: int) -> Tensor:
-        """Returns the caller's tensor at input `idx`. Raises ValueError if it is not given."""
+        """Returns the caller's tensor at input `idx`. Raises ValueError if it is not given.
+
+        Args:
+            idx: The index, from 0.
+        """
         tensor = self._given[idx]
         if tensor is None:
             raise ValueError(f"Input {idx} of {self._graph.name} was not passed.")
         return tensor
 
     def parent_output(self, idx: int) -> Tensor:
-        """Returns the caller's tensor at output `idx`."""
+        """Returns the caller's tensor at output `idx`.
+
+        Args:
+            idx: The index, from 0.
+        """
         return self._record.outputs[idx]
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
-        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none."""
+        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none.
+
+        Args:
+            graph_tensor: An input or output of the graph.
+        """
         if graph_tensor in self._graph.inputs:
             return self.parent_input(self._graph.inputs.index(graph_tensor))
         if graph_tensor in self._graph.outputs:
@@ -62,7 +77,11 @@ class CallSiteInfo:
         raise ValueError(f"{graph_tensor!r} is not an input or output of {self._graph.name}.")
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
-        """Returns the graph's input or output of a caller's tensor. Raises ValueError if none."""
+        """Returns the graph's input or output of a caller's tensor. Raises ValueError if none.
+
+        Args:
+            parent_tensor: A tensor of the caller.
+        """
         if parent_tensor in self.inputs:
             return self._graph.inputs[self._given.index(parent_tensor)]
         if parent_tensor in self._record.outputs:
@@ -70,19 +89,35 @@ class CallSiteInfo:
         raise ValueError(f"{parent_tensor!r} is not an input or output of this call.")
 
     def graph_to_parent_input_index(self, idx: int) -> int:
-        """Returns the index of the graph's input `idx` among the op's inputs."""
+        """Returns the index of the graph's input `idx` among the op's inputs.
+
+        Args:
+            idx: The index, from 0.
+        """
         return idx
 
     def parent_to_graph_input_index(self, idx: int) -> int:
-        """Returns the index of the op's input `idx` among the graph's inputs."""
+        """Returns the index of the op's input `idx` among the graph's inputs.
+
+        Args:
+            idx: The index, from 0.
+        """
         return idx
 
     def graph_to_parent_output_index(self, idx: int) -> int:
-        """Returns the index of the graph's output `idx` among the op's outputs."""
+        """Returns the index of the graph's output `idx` among the op's outputs.
+
+        Args:
+            idx: The index, from 0.
+        """
         return idx
 
     def parent_to_graph_output_index(self, idx: int) -> int:
-        """Returns the index of the op's output `idx` among the graph's outputs."""
+        """Returns the index of the op's output `idx` among the graph's outputs.
+
+        Args:
+            idx: The index, from 0.
+        """
         return idx
 
     def set_parent_input_modified(
@@ -92,6 +127,10 @@ class CallSiteInfo:
 
         By-reference inputs do not need it. Between rounds of a loop the input keeps written values,
         unless an output feeds it. Call this before the tensor is used again.
+
+        Args:
+            parent_tensor: A tensor of the caller.
+            infer_modified_regions: Accepted for compatibility with PopXL, without effect.
 
         Raises:
             ValueError: The tensor is not an input of the call.
@@ -280,7 +319,11 @@ def _run(
 
 
 def call(graph: Graph, *inputs: Any, inputs_dict: "Mapping[Tensor, Any] | None" = None) -> tuple:
-    """Runs `graph`; returns its outputs. See `call_with_info`."""
+    """Runs `graph`; returns its outputs. See `call_with_info`.
+
+    Args:
+        graph, *inputs, inputs_dict: As for `call_with_info`.
+    """
     return call_with_info(graph, *inputs, inputs_dict=inputs_dict).outputs
 
 
@@ -312,7 +355,11 @@ def call_with_info(
 def repeat(
     graph: Graph, repeat_count: int, *inputs: Any, inputs_dict: Any = None
 ) -> "tuple[Tensor, ...]":
-    """Runs `graph` several times; returns the last outputs. See `repeat_with_info`."""
+    """Runs `graph` several times; returns the last outputs. See `repeat_with_info`.
+
+    Args:
+        graph, repeat_count, *inputs, inputs_dict: As for `repeat_with_info`.
+    """
     return repeat_with_info(graph, repeat_count, *inputs, inputs_dict=inputs_dict).outputs
 
 
@@ -327,6 +374,11 @@ def repeat_with_info(
 
     The remaining inputs stay unchanged; by-reference ones keep the graph's writes. The other
     arguments are those of `call_with_info`.
+
+    Args:
+        graph: The graph to run.
+        repeat_count: The number of rounds.
+        *inputs, inputs_dict, check_inputs: As for `call_with_info`.
 
     Raises:
         ValueError: The count is negative; there are more outputs than inputs; see also

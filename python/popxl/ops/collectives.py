@@ -52,13 +52,22 @@ class CommGroupType(IntEnum):
 
 @dataclass(frozen=True)
 class CommGroup:
-    """Groups of replicas: all, `replica_group_size` neighbours, or as many at equal distances."""
+    """Groups of replicas: all, `replica_group_size` neighbours, or as many at equal distances.
+
+    Attributes:
+        type: All, Consecutive or Orthogonal.
+        replica_group_size: The number of replicas in a group; 0 for All.
+    """
 
     type: CommGroupType = CommGroupType.All
     replica_group_size: int = 0
 
     def to_replica_grouping(self, ir: Any) -> ReplicaGrouping:
-        """Returns the groups as ReplicaGrouping. Raises ValueError for a size that does not fit."""
+        """Returns the groups as ReplicaGrouping. Raises ValueError for a size that does not fit.
+
+        Args:
+            ir: The program.
+        """
         size, replicas = self.replica_group_size, ir.replication_factor
         if self.type is CommGroupType.All:
             return ir.replica_grouping()
@@ -84,14 +93,25 @@ def _attrs(group: "ReplicaGrouping | CommGroup | None") -> dict[str, int]:
 
 
 def collective_attrs(op: str, group: "ReplicaGrouping | CommGroup | None") -> dict[str, Any]:
-    """Returns the compiler's attributes of a reduction. Raises ValueError for an unknown op."""
+    """Returns the compiler's attributes of a reduction. Raises ValueError for an unknown op.
+
+    Args:
+        op: The reduction, such as "add".
+        group: The groups of replicas; by default all replicas form one.
+    """
     return {"op": _reduction(op), **_attrs(group)}
 
 
 def replicated_all_reduce(
     t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
 ) -> Tensor:
-    """Reduces `t` over the replicas of each group; every replica gets the result."""
+    """Reduces `t` over the replicas of each group; every replica gets the result.
+
+    Args:
+        t: The tensor.
+        op: The reduction, such as "add".
+        group: The groups of replicas; by default all replicas form one.
+    """
     attrs = collective_attrs(op, group)
     return composed(
         "ReplicatedAllReduce", [t], f"{t.name}_all_reduce", lambda b: b("all_reduce", t, **attrs)
@@ -101,7 +121,13 @@ def replicated_all_reduce(
 def replicated_all_reduce_(
     t: Tensor, op: str = "add", group: "ReplicaGrouping | None" = None
 ) -> Tensor:
-    """`replicated_all_reduce`, in place."""
+    """`replicated_all_reduce`, in place.
+
+    Args:
+        t: The tensor.
+        op: The reduction, such as "add".
+        group: The groups of replicas; by default all replicas form one.
+    """
     attrs = collective_attrs(op, group)
     name = f"{t.name}_all_reduce"
     return in_place("ReplicatedAllReduceInplace", [t], name, lambda b: b("all_reduce", t, **attrs))
@@ -202,7 +228,12 @@ def replicated_reduce_scatter(
 
 
 def replica_sharded_slice(t: Tensor, group: "ReplicaGrouping | None" = None) -> Tensor:
-    """Returns this replica's flat shard of its `t`, zero-padded; its meta shape is `t`'s shape."""
+    """Returns this replica's flat shard of its `t`, zero-padded; its meta shape is `t`'s shape.
+
+    Args:
+        t: The tensor.
+        group: The groups of replicas; by default all replicas form one.
+    """
     size, _ = _group(group)
     b = OpBuild("ReplicatedReduceScatter", t)
     shards = _shards(b, of(t).read(), size)
@@ -216,6 +247,11 @@ def replicated_slice(t: Tensor, axis: int = 0, group: "ReplicaGrouping | None" =
     """Returns this replica's part of its local `t` along the axis.
 
     The gradient is the all-gather of the replicas' gradients.
+
+    Args:
+        t: The tensor.
+        axis: The axis to cut.
+        group: The groups of replicas; by default all replicas form one.
 
     Raises:
         ValueError: The group's size does not divide the axis.
@@ -325,6 +361,11 @@ def all_reduce_identical_inputs(
     """Copies tensors that are equal on all IPUs; `op` reduces their gradients.
 
     Arguments and errors are those of `all_reduce`.
+
+    Args:
+        ts: The tensors, all of one dtype.
+        ipus: The IPU of each tensor.
+        op: The reduction of the gradients.
     """
     return _between(ts, ipus, op, "identical_inputs")
 
@@ -335,5 +376,10 @@ def all_reduce_identical_grad_inputs(
     """`all_reduce` whose results have equal gradients on all IPUs: it passes them on unchanged.
 
     Arguments and errors are those of `all_reduce`.
+
+    Args:
+        ts: The tensors, all of one dtype.
+        ipus: The IPU of each tensor.
+        op: The reduction of the tensors.
     """
     return _between(ts, ipus, op, "identical_grad_inputs")

@@ -20,7 +20,17 @@ def conditional(
     then_inputs_dict: "Mapping[Tensor, Any] | None" = None,
     else_inputs_dict: "Mapping[Tensor, Any] | None" = None,
 ) -> "tuple[Tensor, ...]":
-    """Runs one of two graphs; returns its outputs. See `conditional_with_info`."""
+    """Runs one of two graphs; returns its outputs. See `conditional_with_info`.
+
+    Args:
+        cond: The condition: a bool tensor of one element.
+        then_branch: The graph that runs if the condition is true.
+        else_branch: The graph that runs otherwise.
+        then_inputs: The inputs of `then_branch`, in order.
+        else_inputs: The inputs of `else_branch`, in order.
+        then_inputs_dict: Inputs of `then_branch` by its tensors.
+        else_inputs_dict: Inputs of `else_branch` by its tensors.
+    """
     info = conditional_with_info(
         cond, then_branch, else_branch, then_inputs, else_inputs, then_inputs_dict, else_inputs_dict
     )
@@ -31,6 +41,8 @@ class ConditionalSiteInfo:
     """A conditional: the mapping between the caller's tensors and those of both graphs.
 
     The op's inputs are the condition, the inputs of the first graph, then those of the second.
+
+    Made by `conditional_with_info`.
     """
 
     def __init__(self, record: OpRecord) -> None:
@@ -57,36 +69,67 @@ class ConditionalSiteInfo:
         return tuple(self._record.outputs)
 
     def parent_input(self, idx: int) -> Tensor:
-        """Returns the op's input `idx`; 0 is the condition. Raises IndexError if there is none."""
+        """Returns the op's input `idx`; 0 is the condition. Raises IndexError if there is none.
+
+        Args:
+            idx: The index, from 0.
+        """
         return self.inputs[idx]
 
     def parent_output(self, idx: int) -> Tensor:
-        """Returns the op's output `idx`. Raises IndexError if there is none."""
+        """Returns the op's output `idx`. Raises IndexError if there is none.
+
+        Args:
+            idx: The index, from 0.
+        """
         return self.outputs[idx]
 
     def is_parent_index_in_then_branch(self, idx: int) -> bool:
-        """Returns whether input `idx` is the first graph's. Raises IndexError if no graph's."""
+        """Returns whether input `idx` is the first graph's. Raises IndexError if no graph's.
+
+        Args:
+            idx: The index, from 0.
+        """
         if not 1 <= idx < len(self.inputs):
             raise IndexError(f"Input {idx} of the op is not an input of a graph.")
         return idx < self._first_else
 
     def graph_to_parent_input_index(self, idx: int, then_branch: bool = True) -> int:
-        """Returns the op's index of a graph's input. Raises IndexError if there is none."""
+        """Returns the op's index of a graph's input. Raises IndexError if there is none.
+
+        Args:
+            idx: The index, from 0.
+            then_branch: Whether the index is of the first graph; otherwise of the second.
+        """
         graph = self._then if then_branch else self._else
         if not 0 <= idx < len(graph.inputs):
             raise IndexError(f"{graph.name} has no input {idx}.")
         return idx + (1 if then_branch else self._first_else)
 
     def parent_to_graph_input_index(self, idx: int) -> int:
-        """Returns the graph's index of the op's input. Raises IndexError if no graph takes it."""
+        """Returns the graph's index of the op's input. Raises IndexError if no graph takes it.
+
+        Args:
+            idx: The index, from 0.
+        """
         return idx - (1 if self.is_parent_index_in_then_branch(idx) else self._first_else)
 
     def graph_to_parent_output_index(self, idx: int, then_branch: bool = True) -> int:
-        """Returns the op's index of a graph's output. Raises IndexError if there is none."""
+        """Returns the op's index of a graph's output. Raises IndexError if there is none.
+
+        Args:
+            idx: The index, from 0.
+            then_branch: Whether the index is of the first graph; otherwise of the second.
+        """
         return self._output_index(idx, then_branch)
 
     def parent_to_graph_output_index(self, idx: int, then_branch: bool = True) -> int:
-        """Returns the graph's index of the op's output. Raises IndexError if there is none."""
+        """Returns the graph's index of the op's output. Raises IndexError if there is none.
+
+        Args:
+            idx: The index, from 0.
+            then_branch: Whether the result is of the first graph; otherwise of the second.
+        """
         return self._output_index(idx, then_branch)
 
     def _output_index(self, idx: int, then_branch: bool) -> int:
@@ -96,7 +139,11 @@ class ConditionalSiteInfo:
         return idx
 
     def graph_to_parent(self, graph_tensor: Tensor) -> Tensor:
-        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none."""
+        """Returns the caller's tensor of a graph's input or output. Raises ValueError if none.
+
+        Args:
+            graph_tensor: An input or output of the graph.
+        """
         for then, graph in ((True, self._then), (False, self._else)):
             if graph_tensor in graph.inputs:
                 index = graph.inputs.index(graph_tensor)
@@ -109,6 +156,9 @@ class ConditionalSiteInfo:
 
     def parent_to_graph(self, parent_tensor: Tensor) -> Tensor:
         """Returns the first graph input that takes a caller's tensor, or the first graph's output.
+
+        Args:
+            parent_tensor: A tensor of the caller.
 
         Raises:
             ValueError: The tensor is neither an input nor an output.
@@ -125,7 +175,12 @@ class ConditionalSiteInfo:
     def set_parent_input_modified(
         self, parent_tensor: Tensor, infer_modified_regions: bool = False
     ) -> None:
-        """Raises NotImplementedError: branches take copies."""
+        """Raises NotImplementedError: branches take copies.
+
+        Args:
+            parent_tensor: A tensor of the caller.
+            infer_modified_regions: Accepted for compatibility with PopXL, without effect.
+        """
         raise NotImplementedError("A branch's writes to its inputs do not reach the caller.")
 
 
@@ -151,6 +206,16 @@ def conditional_with_info(
     """Runs `then_branch` if the bool `cond`, of one element, is true, else `else_branch`.
 
     The inputs are those of `call_with_info`.
+
+    Args:
+        cond: The condition: a bool tensor of one element.
+        then_branch: The graph that runs if the condition is true.
+        else_branch: The graph that runs otherwise.
+        then_inputs: The inputs of `then_branch`, in order.
+        else_inputs: The inputs of `else_branch`, in order.
+        then_inputs_dict: Inputs of `then_branch` by its tensors.
+        else_inputs_dict: Inputs of `else_branch` by its tensors.
+        check_inputs: Whether missing inputs are an error.
 
     Raises:
         ValueError: The condition has more elements; the graphs' outputs differ; see also

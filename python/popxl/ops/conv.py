@@ -232,6 +232,14 @@ def conv_transpose(
         pad_type: Determines the padding as in ONNX.
         output_padding: Elements added after each spatial dimension.
         output_shape: The whole shape of the result, which determines the padding as in ONNX.
+        stride: The step of the window, in each dimension.
+        dilation: The distance between the kernel's elements, in each dimension.
+        groups: The number of groups of channels.
+        available_memory_proportions: Accepted as hints for hardware; the emulator's values do not
+            depend on them.
+        partials_types: Accepted as hints for hardware; the emulator's values do not depend on them.
+        enable_conv_dithering: Accepted as a hint for hardware; the emulator's values do not depend
+            on it.
 
     Raises:
         ValueError: Shapes do not fit.

@@ -45,7 +45,15 @@ def init(
 
 
 def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tensor:
-    """Loads the stream's next transfer, named `<name>_hostload`, by two ops, Init and HostLoad."""
+    """Loads the stream's next transfer, named `<name>_hostload`, by two ops, Init and HostLoad.
+
+    Args:
+        h2d_stream: The stream.
+        name: The name of the result.
+
+    Raises:
+        TypeError: The stream does not lead to the device.
+    """
     if not isinstance(h2d_stream, HostToDeviceStream):
         raise TypeError(f"host_load takes a stream to the device but got {h2d_stream!r}.")
     name = name or h2d_stream.name
@@ -62,7 +70,12 @@ def host_load(h2d_stream: HostToDeviceStream, name: "str | None" = None) -> Tens
 
 
 def host_store(d2h_stream: DeviceToHostStream, t: Tensor) -> None:
-    """Sends `t` to the stream. Raises ValueError unless dtype and shape are the stream's."""
+    """Sends `t` to the stream. Raises ValueError unless dtype and shape are the stream's.
+
+    Args:
+        d2h_stream: The stream.
+        t: The tensor to send.
+    """
     if not isinstance(d2h_stream, DeviceToHostStream):
         raise TypeError(f"host_store takes a stream to the host but got {d2h_stream!r}.")
     check_tensors("HostStore", [t])
@@ -167,7 +180,11 @@ def print_tensor(
 
 
 def io_tile_copy(t: Tensor) -> Tensor:
-    """Copies `t` to the other tile set of its IPU: from compute to io tiles, or back."""
+    """Copies `t` to the other tile set of its IPU: from compute to io tiles, or back.
+
+    Args:
+        t: The tensor.
+    """
     op = OpBuild("IoTileCopy", t, together=False)
     to_io = not of(t).io_tiles
     scope, ipu = "/".join(current.names), -1 if of(t).ipu is None else of(t).ipu
@@ -220,6 +237,11 @@ def _row(buffer: Any, offset: "int | Tensor") -> Tensor:
 def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" = None) -> Tensor:
     """Loads row `offset` of the buffer. Loads and stores run in the order of writing.
 
+    Args:
+        remote_buffer: The buffer.
+        offset: The row: an int or a scalar int tensor.
+        name: The name of the result.
+
     Raises:
         ValueError: The buffer does not have this row.
         TypeError: The offset is a tensor that is not of ints.
@@ -242,6 +264,11 @@ def remote_load(remote_buffer: Any, offset: "int | Tensor", name: "str | None" =
 def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tensor:
     """Loads row `offset` of the buffer into `t`, like `remote_load`.
 
+    Args:
+        remote_buffer: The buffer.
+        offset: The row: an int or a scalar int tensor.
+        t: The tensor that is written.
+
     Raises:
         ValueError: Shapes or dtypes differ.
     """
@@ -256,6 +283,11 @@ def remote_load_(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> Tenso
 
 def remote_store(remote_buffer: Any, offset: "int | Tensor", t: Tensor) -> None:
     """Stores `t` into row `offset` of the buffer; order and errors are those of `remote_load`.
+
+    Args:
+        remote_buffer: The buffer.
+        offset: The row: an int or a scalar int tensor.
+        t: The tensor to store.
 
     Raises:
         ValueError: Shapes or dtypes differ.

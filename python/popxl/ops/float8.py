@@ -69,6 +69,11 @@ def pow2scale_cast_from_fp8(
 ) -> Tensor:
     """Returns float8 converted to `data_type`, then multiplied by 2**log2_scale.
 
+    Args:
+        t: The tensor.
+        log2_scale: The power of two that scales float8 data.
+        data_type: The data type of the result.
+
     Raises:
         TypeError: t is not float8, or data_type is neither float16 nor float32.
     """
@@ -117,6 +122,13 @@ def matmul_pow2scaled(
 ) -> Tensor:
     """Returns lhs @ rhs · 2**log2_scale of float8 operands of either format, as float16.
 
+    Args:
+        lhs: The left float8 operand.
+        rhs: The right float8 operand.
+        log2_scale: The power of two that scales float8 data.
+        available_memory_proportion: Accepted as a hint for hardware; the emulator's values do not
+            depend on it.
+
     Raises:
         TypeError: An operand has another dtype.
         ValueError: The sizes do not fit.
@@ -145,7 +157,22 @@ def conv_pow2scaled(
     available_memory_proportions: "Sequence[float] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """Returns `ops.conv` of float8 operands, times 2**log2_scale, as float16."""
+    """Returns `ops.conv` of float8 operands, times 2**log2_scale, as float16.
+
+    Args:
+        t: The float8 input.
+        weight: The float8 weight.
+        log2_scale: The power of two that scales float8 data.
+        stride: The step of the window, in each dimension.
+        padding: The padding, in each dimension.
+        dilation: The distance between the kernel's elements, in each dimension.
+        groups: The number of groups of channels.
+        pad_type: How padding is chosen; `not_set` uses `padding`.
+        available_memory_proportions: Accepted as hints for hardware; the emulator's values do not
+            depend on them.
+        enable_conv_dithering: Accepted as a hint for hardware; the emulator's values do not depend
+            on it.
+    """
     _check_operands("Conv", t, weight)
     body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
     return _product(
@@ -169,7 +196,24 @@ def conv_transpose_pow2scaled(
     available_memory_proportions: "Sequence[float] | None" = None,
     enable_conv_dithering: "Sequence[int] | None" = None,
 ) -> Tensor:
-    """Returns `ops.conv_transpose` of float8 operands, times 2**log2_scale, as float16."""
+    """Returns `ops.conv_transpose` of float8 operands, times 2**log2_scale, as float16.
+
+    Args:
+        t: The float8 input.
+        weight: The float8 weight.
+        log2_scale: The power of two that scales float8 data.
+        stride: The step of the window, in each dimension.
+        padding: The padding, in each dimension.
+        dilation: The distance between the kernel's elements, in each dimension.
+        groups: The number of groups of channels.
+        pad_type: How padding is chosen; `not_set` uses `padding`.
+        output_padding: Elements added at the end of each output dimension.
+        output_shape: The output's spatial shape; it replaces `padding`.
+        available_memory_proportions: Accepted as hints for hardware; the emulator's values do not
+            depend on them.
+        enable_conv_dithering: Accepted as a hint for hardware; the emulator's values do not depend
+            on it.
+    """
     _check_operands("ConvTranspose", t, weight)
     body = conv_transpose_body(
         t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape

@@ -80,6 +80,13 @@ def gather(
 
     An index past the end gives zeros.
 
+    Args:
+        t: The tensor.
+        indices: The indices, a tensor of ints.
+        axis: The axis.
+        available_memory_proportion: A hint for hardware.
+        zero_OOR: Has no effect: an index past the end gives zeros.
+
     Raises:
         TypeError: The indices are not ints.
     """
@@ -119,6 +126,13 @@ def scatter(
     """Returns `t` with `values` written at the indices along the axis, element by element.
 
     indices and values have equal shapes, as for `numpy.put_along_axis`.
+
+    Args:
+        t: The tensor.
+        indices: The indices, a tensor of ints.
+        values: The values to write.
+        axis: The axis.
+        available_memory_proportion: A hint for hardware.
     """
     _check_indices("Scatter", indices)
     check_same_dtype("Scatter", t, values)

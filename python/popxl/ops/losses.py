@@ -74,6 +74,8 @@ def nll_loss_with_softmax_grad(
         probs: [..., classes], the output of a softmax.
         labels: As in `nll_loss`; so are ignore_index and reduction.
         loss_grad: The gradient of the loss, a number or a scalar tensor.
+        ignore_index: The label whose elements do not count.
+        reduction: How the elements' losses are combined: "mean", "sum" or "none".
 
     Returns:
         The loss, and (probs - one-hot labels) · loss_grad in the shape and dtype of probs. For the

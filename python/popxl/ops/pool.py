@@ -191,6 +191,13 @@ def max_pool(
         kernel_size: The window's size.
         storage_order: "row" or "column", ONNX's order for indices of the maxima. It has no effect,
             because this op does not return indices.
+        stride: As for `average_pool`.
+        padding: As for `average_pool`.
+        out_pads: As for `average_pool`.
+        dilation: As for `average_pool`.
+        in_dilations: As for `average_pool`.
+        auto_pad: As for `average_pool`.
+        ceil_mode: As for `average_pool`.
 
     Raises:
         ValueError: The numbers do not fit the image.

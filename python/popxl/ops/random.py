@@ -45,7 +45,15 @@ def random_uniform(
     high: float = 1.0,
     dtype: dtype_class = dtypes.float32,
 ) -> Tensor:
-    """Returns numbers uniformly distributed in [low, high)."""
+    """Returns numbers uniformly distributed in [low, high).
+
+    Args:
+        seed_tensor: The seed, a uint32 tensor of two elements.
+        shape: The shape.
+        low: The lower end.
+        high: The upper end.
+        dtype: The data type.
+    """
     check_seed("RandomUniform", seed_tensor)
     _float(dtype)
 
@@ -65,7 +73,15 @@ def random_normal(
     std: float = 1.0,
     dtype: dtype_class = dtypes.float32,
 ) -> Tensor:
-    """Returns normally distributed numbers (Box and Muller 1958)."""
+    """Returns normally distributed numbers (Box and Muller 1958).
+
+    Args:
+        seed_tensor: The seed, a uint32 tensor of two elements.
+        shape: The shape.
+        mean: The mean.
+        std: The standard deviation.
+        dtype: The data type.
+    """
     check_seed("RandomNormal", seed_tensor)
     _float(dtype)
     f32 = dtypes.float32
@@ -113,6 +129,11 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
 
     The gradient drops the same elements.
 
+    Args:
+        t: The tensor.
+        seed_tensor: The seed, a uint32 tensor of two elements.
+        p: The probability.
+
     Raises:
         ValueError: p is not in [0, 1).
     """
@@ -124,7 +145,17 @@ def dropout(t: Tensor, seed_tensor: Tensor, p: float) -> Tensor:
 
 
 def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Sequence[int], ratio: float) -> Tensor:
-    """`dropout` with one draw for each entry of `shape`, which broadcasts to the shape of `t`."""
+    """`dropout` with one draw for each entry of `shape`, which broadcasts to the shape of `t`.
+
+    Args:
+        t: The tensor.
+        seed_tensor: The seed, a uint32 tensor of two elements.
+        shape: The shape of the draws.
+        ratio: The probability.
+
+    Raises:
+        ValueError: The ratio is not in [0, 1), or `shape` does not broadcast to that of `t`.
+    """
     check_seed("ShapedDropout", seed_tensor)
     _check_probability("ratio", ratio)
     if np.broadcast_shapes(tuple(shape), t.shape) != t.shape:
@@ -135,7 +166,12 @@ def shaped_dropout(t: Tensor, seed_tensor: Tensor, shape: Sequence[int], ratio: 
 
 
 def create_random_seed(seed: Tensor, modifier: "int | Tensor") -> Tensor:
-    """Returns a seed that depends on another and on `modifier`, an int or a scalar int tensor."""
+    """Returns a seed that depends on another and on `modifier`, an int or a scalar int tensor.
+
+    Args:
+        seed: The other seed, a uint32 tensor of two elements.
+        modifier: The number that distinguishes the new seed.
+    """
     check_seed("ModifyRandomSeed", seed)
     if not isinstance(modifier, Tensor):
         modifier = constant(modifier, dtypes.uint32)
@@ -149,7 +185,12 @@ def create_random_seed(seed: Tensor, modifier: "int | Tensor") -> Tensor:
 
 
 def split_random_seed(seed: Tensor, n: int = 2) -> tuple[Tensor, ...]:
-    """Returns n seeds that depend on one. Raises ValueError unless n is positive."""
+    """Returns n seeds that depend on one. Raises ValueError unless n is positive.
+
+    Args:
+        seed: The seed, a uint32 tensor of two elements.
+        n: The number of seeds.
+    """
     if n < 1:
         raise ValueError(f"n must be at least 1 but is {n}.")
     return tuple(create_random_seed(seed, i) for i in range(n))

@@ -45,49 +45,101 @@ def _square(op: OpBuild, value: Any) -> Any:
 
 
 def sum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum over the axes, by default all."""
+    """Returns the sum over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceSum", t, axis, keepdims, "sum_out", "sum")
 
 
 def mean(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the mean over the axes, by default all."""
+    """Returns the mean over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceMean", t, axis, keepdims, "mean_out", "mean")
 
 
 def min(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the minimum over the axes, by default all."""
+    """Returns the minimum over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceMin", t, axis, keepdims, "min_out", "min")
 
 
 def max(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the maximum over the axes, by default all."""
+    """Returns the maximum over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceMax", t, axis, keepdims, "max_out", "max")
 
 
 def prod(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the product over the axes, by default all."""
+    """Returns the product over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceProd", t, axis, keepdims, "prod_out", "prod")
 
 
 def sumsquare(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum of squares over the axes, by default all."""
+    """Returns the sum of squares over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceSumSquare", t, axis, keepdims, "sumsquare_out", "sum", _square)
 
 
 def l1(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum of absolute values over the axes, by default all."""
+    """Returns the sum of absolute values over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceL1", t, axis, keepdims, "l1_out", "sum", lambda op, v: op("abs", v))
 
 
 def l2(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the root of the sum of squares over the axes, by default all."""
+    """Returns the root of the sum of squares over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction(
         "ReduceL2", t, axis, keepdims, "l2_out", "sum", _square, lambda op, v: op("sqrt", v)
     )
 
 
 def lamb_square(t: Tensor) -> Tensor:
-    """Returns the sum of squares of all elements as float32, for `var_updates.adam_var_update`."""
+    """Returns the sum of squares of all elements as float32, for `var_updates.adam_var_update`.
+
+    Args:
+        t: The tensor.
+    """
 
     def before(op: OpBuild, value: Any) -> Any:
         return _square(op, op.cast(value, dtypes.float32))
@@ -96,14 +148,26 @@ def lamb_square(t: Tensor) -> Tensor:
 
 
 def logsum(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns the logarithm of the sum over the axes, by default all."""
+    """Returns the logarithm of the sum over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction(
         "ReduceLogSum", t, axis, keepdims, "logsum_out", "sum", after=lambda op, v: op("log", v)
     )
 
 
 def logsumexp(t: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
-    """Returns log Σ exp(t) over the axes, by default all."""
+    """Returns log Σ exp(t) over the axes, by default all.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
+    """
     return _reduction("ReduceLogSumExp", t, axis, keepdims, "logsumexp_out", "logsumexp")
 
 
@@ -111,6 +175,11 @@ def median(t: Tensor, axis: Axes = None, keepdims: bool = False) -> tuple[Tensor
     """Returns the median over the axes, and its int32 index among their elements.
 
     Of two middle elements it is the smaller. With several axes, the index is row-major over them.
+
+    Args:
+        t: The tensor.
+        axis: The axis; negative numbers count from the end.
+        keepdims: Whether the reduced axes remain, with size 1.
     """
     axes = _axes(t, axis)
     op = OpBuild("ReduceMedian", t)
@@ -145,17 +214,34 @@ def _arg(op_type: str, core: str, t: Tensor, dim: int, keepdim: bool, name: str)
 
 
 def argmin(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """Returns the int32 index of the minimum along `dim`, the first of several."""
+    """Returns the int32 index of the minimum along `dim`, the first of several.
+
+    Args:
+        t: The tensor.
+        dim: The dimension.
+        keepdim: Whether the dimension remains, with size 1.
+    """
     return _arg("ArgMin", "argmin", t, dim, keepdim, "argmin_out")
 
 
 def argmax(t: Tensor, dim: int = 0, keepdim: bool = False) -> Tensor:
-    """Returns the int32 index of the maximum along `dim`, the first of several."""
+    """Returns the int32 index of the maximum along `dim`, the first of several.
+
+    Args:
+        t: The tensor.
+        dim: The dimension.
+        keepdim: Whether the dimension remains, with size 1.
+    """
     return _arg("ArgMax", "argmax", t, dim, keepdim, "argmax_out")
 
 
 def cumsum(t: Tensor, dim: int = 0) -> Tensor:
-    """Returns the cumulative sums along `dim`, each including its element."""
+    """Returns the cumulative sums along `dim`, each including its element.
+
+    Args:
+        t: The tensor.
+        dim: The dimension.
+    """
     axis = normal_axis(dim, t.rank, "dim")
     check_tensors("CumSum", [t])
     shown = constant(dim, dtypes.int64, "dim", downcast=False)

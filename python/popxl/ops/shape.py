@@ -44,7 +44,12 @@ def _target_shape(t: Tensor, shape: Iterable[int]) -> list[int]:
 
 
 def reshape(t: Tensor, shape: Iterable[int]) -> Tensor:
-    """Returns the elements in another shape; one size may be -1. Raises ValueError if unfit."""
+    """Returns the elements in another shape; one size may be -1. Raises ValueError if unfit.
+
+    Args:
+        t: The tensor.
+        shape: The new shape.
+    """
     return simple("Reshape", "reshape", [t], f"{t.name}_reshaped", shape=_target_shape(t, shape))
 
 
@@ -57,7 +62,12 @@ def _view(op_type: str, t: Tensor, name: str, shape: Any, to_view: Any, from_vie
 
 
 def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
-    """`reshape`, sharing the memory of `t`."""
+    """`reshape`, sharing the memory of `t`.
+
+    Args:
+        t: The tensor.
+        shape: The new shape.
+    """
     target = _target_shape(t, shape)
     return _view(
         "ReshapeInplace",
@@ -70,17 +80,30 @@ def reshape_(t: Tensor, shape: Iterable[int]) -> Tensor:
 
 
 def flatten(t: Tensor) -> Tensor:
-    """Returns all elements in one dimension."""
+    """Returns all elements in one dimension.
+
+    Args:
+        t: The tensor.
+    """
     return reshape(t, (-1,))
 
 
 def flatten_(t: Tensor) -> Tensor:
-    """`flatten`, sharing the memory of `t`."""
+    """`flatten`, sharing the memory of `t`.
+
+    Args:
+        t: The tensor.
+    """
     return reshape_(t, (-1,))
 
 
 def squeeze(t: Tensor, axes: "Iterable[int] | None" = None) -> Tensor:
-    """Removes dimensions of size 1, by default all. Raises ValueError for another size."""
+    """Removes dimensions of size 1, by default all. Raises ValueError for another size.
+
+    Args:
+        t: The tensor.
+        axes: The axes; None selects all of size 1.
+    """
     if axes is None:
         dropped = {i for i, n in enumerate(t.shape) if n == 1}
     else:
@@ -109,13 +132,23 @@ def _permutation(t: Tensor, permutation: "Iterable[int] | None") -> list[int]:
 
 
 def transpose(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
-    """Makes dimension `permutation[i]` the result's i-th; by default reverses the order."""
+    """Makes dimension `permutation[i]` the result's i-th; by default reverses the order.
+
+    Args:
+        t: The tensor.
+        permutation: The dimension of `t` at each position of the result.
+    """
     order = _permutation(t, permutation)
     return simple("Transpose", "transpose", [t], f"{t.name}_T", permutation=order)
 
 
 def transpose_(t: Tensor, permutation: "Iterable[int] | None" = None) -> Tensor:
-    """`transpose`, sharing the memory of `t`."""
+    """`transpose`, sharing the memory of `t`.
+
+    Args:
+        t: The tensor.
+        permutation: The dimension of `t` at each position of the result.
+    """
     order = _permutation(t, permutation)
     back = [order.index(i) for i in range(t.rank)]
     return _view(
@@ -134,7 +167,15 @@ def _check_one_dtype(ts: Sequence[Tensor]) -> None:
 
 
 def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Concatenates the tensors along `axis`."""
+    """Concatenates the tensors along `axis`.
+
+    Args:
+        ts: The tensors, all of one dtype.
+        axis: The axis; negative numbers count from the end.
+
+    Raises:
+        ValueError: There is no tensor, or their shapes or dtypes do not fit.
+    """
     ts = list(ts)
     if not ts:
         raise ValueError("concat takes at least one tensor.")
@@ -143,7 +184,15 @@ def concat(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 def concat_(ts: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """`concat`, sharing the memory of all the tensors."""
+    """`concat`, sharing the memory of all the tensors.
+
+    Args:
+        ts: The tensors, all of one dtype.
+        axis: The axis; negative numbers count from the end.
+
+    Raises:
+        ValueError: There is no tensor, or their shapes or dtypes do not fit.
+    """
     ts = list(ts)
     if not ts:
         raise ValueError("concat_ takes at least one tensor.")
@@ -267,6 +316,13 @@ def slice(
     """Returns `t[start:stop:step]` along each axis (by default the first ones).
 
     Steps are 1 or -1. Without start, stop and step, the result is `t` itself.
+
+    Args:
+        t: The tensor.
+        start: The first index along each axis.
+        stop: The end along each axis, exclusive.
+        step: The step along each axis: 1 or -1.
+        axis: The axes; by default the first ones.
     """
     if start is None and stop is None and step is None:
         return t
@@ -300,7 +356,15 @@ def slice_(
     step: "int | Sequence[int] | None" = None,
     axis: "int | Sequence[int] | None" = None,
 ) -> Tensor:
-    """`slice`, sharing the memory of `t`."""
+    """`slice`, sharing the memory of `t`.
+
+    Args:
+        t: The tensor.
+        start: The first index along each axis.
+        stop: The end along each axis, exclusive.
+        step: The step along each axis: 1 or -1.
+        axis: The axes; by default the first ones.
+    """
     if start is None and stop is None and step is None:
         return t
     parts, reversed_axes = _slice_parts(t, start, stop, step, axis)

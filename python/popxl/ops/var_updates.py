@@ -42,7 +42,12 @@ def _check_shapes(op_type: str, t: Tensor, X: Tensor) -> None:
 
 
 def accumulate_(t: Tensor, X: Tensor, f: "Scalar | None" = None) -> Tensor:
-    """t += f · X; without f, t += X."""
+    """t += f · X; without f, t += X.
+
+    Args:
+        t, X: The variable that is written, and the tensor.
+        f: The factor: a number or a scalar tensor.
+    """
     _check_shapes("Accumulate", t, X)
 
     wide = computing_dtype(t.dtype)
@@ -57,7 +62,12 @@ def accumulate_(t: Tensor, X: Tensor, f: "Scalar | None" = None) -> Tensor:
 
 
 def accumulate_square_(t: Tensor, X: Tensor, f: Scalar = 1.0) -> Tensor:
-    """t += f · X²."""
+    """t += f · X².
+
+    Args:
+        t, X: The variable that is written, and the tensor.
+        f: The factor: a number or a scalar tensor.
+    """
     _check_shapes("Accumulate", t, X)
 
     wide = computing_dtype(t.dtype)
@@ -71,7 +81,12 @@ def accumulate_square_(t: Tensor, X: Tensor, f: Scalar = 1.0) -> Tensor:
 
 
 def accumulate_mean_(t: Tensor, X: Tensor, step: Scalar) -> Tensor:
-    """Updates a running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ..."""
+    """Updates a running mean: t = step / (step + 1) · t + X / (step + 1), for step 0, 1, ...
+
+    Args:
+        t, X: The variable that is written, and the tensor.
+        step: The number of values so far: a number or a scalar tensor.
+    """
     _check_shapes("Accumulate", t, X)
 
     wide = computing_dtype(t.dtype)
@@ -103,12 +118,22 @@ def _moving_average(t: Tensor, X: Tensor, f: Scalar, square: bool, name: str) ->
 
 
 def accumulate_moving_average_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
-    """t = f · t + (1 - f) · X, where X is first rounded to t's dtype."""
+    """t = f · t + (1 - f) · X, where X is first rounded to t's dtype.
+
+    Args:
+        t, X: The variable that is written, and the tensor.
+        f: The factor: a number or a scalar tensor.
+    """
     return _moving_average(t, X, f, False, "accumulate_moving_avg")
 
 
 def accumulate_moving_average_square_(t: Tensor, X: Tensor, f: Scalar) -> Tensor:
-    """t = f · t + (1 - f) · X², where X is first rounded to t's dtype."""
+    """t = f · t + (1 - f) · X², where X is first rounded to t's dtype.
+
+    Args:
+        t, X: The variable that is written, and the tensor.
+        f: The factor: a number or a scalar tensor.
+    """
     return _moving_average(t, X, f, True, "accumulate_moving_avg_square")
 
 
@@ -123,6 +148,14 @@ def sparse_accumulate_(
     """Adds f · row i of X to row `indices[i]` of t along `axis`. W is a layout hint.
 
     A session raises popart_exception for an axis that t does not have.
+
+    Args:
+        t: The variable that is written.
+        X: The tensor that is added.
+        indices: The indices, a tensor of ints.
+        axis: The axis; negative numbers count from the end.
+        f: The factor: a number or a scalar tensor.
+        W: Accepted as a layout hint for hardware.
     """
 
     plain = f is None and X.dtype is t.dtype
@@ -147,7 +180,12 @@ def sparse_accumulate_(
 
 
 def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
-    """t *= f; the number 0 sets zeros even for NaN and infinities."""
+    """t *= f; the number 0 sets zeros even for NaN and infinities.
+
+    Args:
+        t: The variable that is written.
+        f: The factor: a number or a scalar tensor.
+    """
 
     wide = computing_dtype(t.dtype)
 
@@ -163,12 +201,20 @@ def accumulator_scale_(t: Tensor, f: Scalar) -> Tensor:
 
 
 def accumulator_zero_(t: Tensor) -> Tensor:
-    """Sets t to zeros."""
+    """Sets t to zeros.
+
+    Args:
+        t: The variable that is written.
+    """
     return accumulator_scale_(t, 0.0)
 
 
 def copy_var_update_(t: Tensor, X: Tensor) -> Tensor:
-    """t = X. Raises ValueError unless shapes and dtypes are equal."""
+    """t = X. Raises ValueError unless shapes and dtypes are equal.
+
+    Args:
+        t, X: The variable that is written, and its new value.
+    """
     _check_shapes("CopyVarUpdate", t, X)
     check_same_dtype("CopyVarUpdate", t, X)
     return in_place("CopyVarUpdate", [t, X], f"updated__{t.name}", lambda op: of(X).read())
@@ -269,7 +315,12 @@ def lamb_updater(
     beta2: "Scalar | None" = None,
     epsilon: Scalar = 1e-07,
 ) -> Tensor:
-    """Returns LAMB's direction, like `adam_updater`; `adam_var_update` applies the trust ratio."""
+    """Returns LAMB's direction, like `adam_updater`; `adam_var_update` applies the trust ratio.
+
+    Args:
+        acc_first_order, acc_second_order, weight, time_step: As for `adam_updater`.
+        weight_decay, beta1, beta2, epsilon: As for `adam_updater`.
+    """
     return _updater(
         "AdamUpdater",
         *(acc_first_order, acc_second_order, weight, time_step),
@@ -288,7 +339,9 @@ def adamax_updater(
 ) -> Tensor:
     """Returns AdaMax's step: m / (1 - beta1ᵗ) / (v + epsilon).
 
-    The arguments are those of `adam_updater`.
+    Args:
+        acc_first_order, acc_second_order, weight, time_step: As for `adam_updater`.
+        weight_decay, beta1, epsilon: As for `adam_updater`.
 
     Raises:
         ValueError: time_step is missing.

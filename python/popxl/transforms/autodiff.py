@@ -69,6 +69,9 @@ class GradGraphInfo:
     def inputs_dict(self, fwd_call_info: CallSiteInfo) -> dict[Tensor, Tensor]:
         """Returns {input of the gradient graph: the caller's tensor} for all forward tensors.
 
+        Args:
+            fwd_call_info: The call of the forward graph.
+
         Raises:
             TypeError: The call is of another graph.
         """
@@ -82,7 +85,11 @@ class GradGraphInfo:
     def fwd_graph_ins_to_grad_parent_outs(
         self, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """Returns {input of the forward graph: its gradient, a tensor of the caller}."""
+        """Returns {input of the forward graph: its gradient, a tensor of the caller}.
+
+        Args:
+            grad_call_info: The call of the gradient graph.
+        """
         self._check(grad_call_info, self.graph)
         return {
             connection.fwd_tensor: grad_call_info.parent_output(i)
@@ -92,7 +99,12 @@ class GradGraphInfo:
     def fwd_parent_ins_to_grad_parent_outs(
         self, fwd_call_info: CallSiteInfo, grad_call_info: CallSiteInfo
     ) -> dict[Tensor, Tensor]:
-        """Returns {the caller's tensor that was passed to the forward graph: its gradient}."""
+        """Returns {the caller's tensor that was passed to the forward graph: its gradient}.
+
+        Args:
+            fwd_call_info: The call of the forward graph.
+            grad_call_info: The call of the gradient graph.
+        """
         self._check(fwd_call_info, self.forward_graph)
         grads = self.fwd_graph_ins_to_grad_parent_outs(grad_call_info)
         return {fwd_call_info.graph_to_parent(t): grad for t, grad in grads.items()}

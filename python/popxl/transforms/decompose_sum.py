@@ -9,6 +9,9 @@ def decompose_sum(graph: Graph) -> Graph:
     Here such sums always are additions of two, each after the ops that make its terms. So this
     returns the graph unchanged.
 
+    Args:
+        graph: The gradient graph.
+
     Raises:
         TypeError: The argument is not a graph.
     """

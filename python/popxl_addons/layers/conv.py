@@ -28,6 +28,11 @@ class Conv2D(Module):
             both sides. Or a pad_type: "same_upper", "same_lower" or "valid".
         bias: Whether it has a bias.
         replica_grouping: The groups that share the variables.
+        dilations: See `ops.conv`.
+        groups: See `ops.conv`.
+        available_memory_proportions: See `ops.conv`.
+        partials_types: See `ops.conv`.
+        enable_conv_dithering: See `ops.conv`.
     """
 
     def __init__(
@@ -59,6 +64,11 @@ class Conv2D(Module):
         return sides * 2 if len(sides) == 2 else sides, "not_set"
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Convolves.
+
+        Args:
+            x: The images [n, in, h, w].
+        """
         shape = (self.out_channels, x.shape[1] // self.groups, *self.kernel_size)
         rg = self.replica_grouping
         weight = self.add_variable_input(
@@ -76,6 +86,12 @@ class Conv2D(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """Returns {variable: data} of a torch.nn.Conv2d, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Conv2d, for `Session.write_variables_data`.
+
+        Args:
+            variables: The module's named variables.
+            nn_layer: The PyTorch layer, or None if its values are not wanted.
+            dtype: The data type.
+        """
         weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight, dtype)})
         return with_bias(weight, variables, nn_layer, dtype)

@@ -49,6 +49,11 @@ class Embedding(Module):
         self.offsets = self.get_offsets(vocab_size, self.n_shards)
 
     def build(self, indices: popxl.Tensor) -> popxl.Tensor:
+        """Looks up the rows.
+
+        Args:
+            indices: The indices, a tensor of ints.
+        """
         shape = (self.vocab_shard_size, self.hidden_size)
         weight = self.add_variable_input(
             "weight",
@@ -60,7 +65,12 @@ class Embedding(Module):
 
     @staticmethod
     def get_vocab_shard_size(vocab_size: int, n_shards: int) -> int:
-        """Returns the rows of a shard, a multiple of 16; all rows if there is one shard."""
+        """Returns the rows of a shard, a multiple of 16; all rows if there is one shard.
+
+        Args:
+            vocab_size: The number of tokens in the vocabulary.
+            n_shards: The number of shards.
+        """
         if n_shards == 1:
             return vocab_size
         rows = -(-vocab_size // n_shards)
@@ -68,12 +78,23 @@ class Embedding(Module):
 
     @classmethod
     def get_offsets(cls, vocab_size: int, n_shards: int) -> np.ndarray:
-        """Returns the first row of each shard: [n_shards]."""
+        """Returns the first row of each shard: [n_shards].
+
+        Args:
+            vocab_size: The number of tokens in the vocabulary.
+            n_shards: The number of shards.
+        """
         return np.arange(n_shards) * cls.get_vocab_shard_size(vocab_size, n_shards)
 
     @classmethod
     def offset_inputs(cls, indices: np.ndarray, vocab_size: int, n_shards: int) -> np.ndarray:
-        """Returns the indices relative to each shard's first row: [n_shards, ...]."""
+        """Returns the indices relative to each shard's first row: [n_shards, ...].
+
+        Args:
+            indices: The indices, a tensor of ints.
+            vocab_size: The number of tokens in the vocabulary.
+            n_shards: The number of shards.
+        """
         offsets = cls.get_offsets(vocab_size, n_shards).astype(np.int32)
         return np.stack([np.asarray(indices, np.int32) - offset for offset in offsets])
 
@@ -81,7 +102,13 @@ class Embedding(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """Returns {variable: data} of a torch.nn.Embedding, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Embedding, for `Session.write_variables_data`.
+
+        Args:
+            variables: The module's named variables.
+            nn_layer: The PyTorch layer, or None if its values are not wanted.
+            dtype: The data type.
+        """
         variable, data = variables.weight, to_numpy(nn_layer.weight, dtype)
         if variable.shape_on_host != variable.shape:
             shards = variable.shape_on_host[0]

@@ -15,7 +15,11 @@ _RANKS = (2, 3, 4)
 class GroupNorm(Module):
     """Normalises groups of channels of x [n, c, ...].
 
-    cache: see Module.
+    Args:
+        num_groups: The number of groups of channels.
+        replica_grouping: The groups that share the variables.
+        eps: The number that keeps the divisor above 0.
+        cache: See Module.
     """
 
     def __init__(
@@ -29,7 +33,11 @@ class GroupNorm(Module):
         self.num_groups, self.replica_grouping, self.eps = num_groups, replica_grouping, eps
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
-        """Normalises. Raises ValueError if `x` has less than 2 or more than 4 dimensions."""
+        """Normalises. Raises ValueError if `x` has less than 2 or more than 4 dimensions.
+
+        Args:
+            x: The tensor.
+        """
         if x.rank not in _RANKS:
             raise ValueError(f"GroupNorm takes 2 to 4 dimensions but got {x!r}.")
         weight, bias = scale_and_shift(self, x.shape[1], x.dtype, self.replica_grouping)
@@ -39,5 +47,11 @@ class GroupNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """Returns {variable: data} of a torch.nn.GroupNorm."""
+        """Returns {variable: data} of a torch.nn.GroupNorm.
+
+        Args:
+            variables: The module's named variables.
+            nn_layer: The PyTorch layer, or None if its values are not wanted.
+            dtype: The data type.
+        """
         return LayerNorm.torch_mapping(variables, nn_layer, dtype)

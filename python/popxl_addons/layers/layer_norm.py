@@ -24,7 +24,12 @@ class LayerNorm(Module):
     """Normalises the rows of a matrix [n, c]."""
 
     def build(self, x: popxl.Tensor, eps: float = 1e-5) -> popxl.Tensor:
-        """Normalises. Raises ValueError if `x` is not a matrix."""
+        """Normalises. Raises ValueError if `x` is not a matrix.
+
+        Args:
+            x: The tensor.
+            eps: The number that keeps the divisor above 0.
+        """
         if x.rank != 2:
             raise ValueError(f"LayerNorm takes a matrix but got {x!r}: reshape it.")
         scale, shift = scale_and_shift(self, x.shape[-1], x.dtype)
@@ -34,7 +39,13 @@ class LayerNorm(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """Returns {variable: data} of a torch.nn.LayerNorm; several dimensions become one."""
+        """Returns {variable: data} of a torch.nn.LayerNorm; several dimensions become one.
+
+        Args:
+            variables: The module's named variables.
+            nn_layer: The PyTorch layer, or None if its values are not wanted.
+            dtype: The data type.
+        """
         return WeightsDict(
             {
                 variables.weight: to_numpy(nn_layer.weight, dtype).reshape(-1),

@@ -23,6 +23,11 @@ class Linear(Module):
 
     The weight [in, out_features] is a truncated normal of deviation 0.02. The bias [out_features]
     is zeros.
+
+    Args:
+        out_features: The number of output features.
+        bias: Whether it has a bias.
+        replica_grouping: The groups that share the variables.
     """
 
     def __init__(
@@ -36,6 +41,11 @@ class Linear(Module):
         self.replica_grouping = replica_grouping
 
     def build(self, x: popxl.Tensor) -> popxl.Tensor:
+        """Multiplies and adds.
+
+        Args:
+            x: The tensor [..., in].
+        """
         shape, rg = (x.shape[-1], self.out_features), self.replica_grouping
         weight = self.add_variable_input(
             "weight", lambda: truncated_normal(shape), x.dtype, replica_grouping=rg
@@ -50,7 +60,13 @@ class Linear(Module):
     def torch_mapping(
         variables: NamedTensors, nn_layer: Any, dtype: popxl.dtype = popxl.float32
     ) -> WeightsDict:
-        """Returns {variable: data} of a torch.nn.Linear, for `Session.write_variables_data`."""
+        """Returns {variable: data} of a torch.nn.Linear, for `Session.write_variables_data`.
+
+        Args:
+            variables: The module's named variables.
+            nn_layer: The PyTorch layer, or None if its values are not wanted.
+            dtype: The data type.
+        """
         weight = WeightsDict({variables.weight: to_numpy(nn_layer.weight.T, dtype)})
         return with_bias(weight, variables, nn_layer, dtype)
 

@@ -50,7 +50,15 @@ def cross_entropy_with_grad(
     ignore_index: "int | None" = None,
     reduction: str = "mean",
 ) -> "tuple[popxl.Tensor, popxl.Tensor]":
-    """Returns the loss of `cross_entropy`, and its gradient at x, scaled by loss_scaling."""
+    """Returns the loss of `cross_entropy`, and its gradient at x, scaled by loss_scaling.
+
+    Args:
+        x: The logits.
+        labels: The labels, a tensor of ints.
+        loss_scaling: The factor of the loss.
+        ignore_index: The label whose elements do not count.
+        reduction: How the elements' losses are combined: "mean", "sum" or "none".
+    """
     probabilities = ops.softmax(x, -1)
     return ops.nll_loss_with_softmax_grad(
         probabilities, labels, loss_scaling, ignore_index, reduction

@@ -11,6 +11,10 @@ from popxl_addons.ops.fp8_utils import check_source, definition
 def fp8_amax_scale(src: popxl.Tensor, dtype: popxl.dtype = popxl.float8_143) -> popxl.Tensor:
     """Returns the largest log2_scale without overflow, an int32 scalar in [-31, 31].
 
+    Args:
+        src: The tensor.
+        dtype: The float8 type.
+
     Raises:
         RuntimeError: `src` is neither float16 nor float32.
         TypeError: `dtype` is not float8.

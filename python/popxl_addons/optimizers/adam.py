@@ -69,6 +69,9 @@ class AdamOptimizerStep(Module):
             global_norm: The norm of all gradients after that division. Above global_norm_max,
                 gradients are scaled down to that norm.
             global_norm_max: See global_norm.
+
+        Raises:
+            ValueError: `global_norm` is given without `global_norm_max`.
         """
         # The sequence ensures that no op writes var while the gradient is still needed.
         grad = grad if grad.dtype is popxl.float32 else ops.cast(grad, popxl.float32)

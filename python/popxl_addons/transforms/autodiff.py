@@ -30,6 +30,12 @@ def autodiff(
 
     See `popxl.transforms.autodiff`. Call it before calling `graph`. called_graphs_grad_info adds to
     the gradient graphs that `graph` knows of called graphs.
+
+    Args:
+        graph: The forward graph.
+        grads_provided: The outputs whose gradients the caller passes.
+        grads_required: The inputs whose gradients are wanted.
+        called_graphs_grad_info: Gradient graphs of called graphs, by graph.
     """
     return differentiate(graph, grads_provided, grads_required, called_graphs_grad_info)
 
@@ -109,7 +115,10 @@ def remap_grad_info(
 ) -> GradGraphInfo:
     """Returns the same connections, input by input and output by output, for other graphs.
 
-    forward_graph: A copy of the forward graph, with as many inputs and outputs.
+    Args:
+        grad_info: The mapping of a gradient graph.
+        forward_graph: A copy of the forward graph, with as many inputs and outputs.
+        backward_graph: A copy of the gradient graph.
     """
     old = grad_info.forward_graph
     ours = dict(zip(old.inputs, forward_graph.inputs, strict=True))

@@ -27,7 +27,15 @@ def set_available_memory_proportion_by_ipu(ir: popxl.Ir, proportions: Sequence[f
 def set_graph_available_memory_proportion_by_ipu(
     graph: popxl.Graph, proportions: Sequence[float]
 ) -> None:
-    """Like `set_available_memory_proportion_by_ipu`, for a graph and those that it calls."""
+    """Like `set_available_memory_proportion_by_ipu`, for a graph and those that it calls.
+
+    Args:
+        graph: The graph.
+        proportions: The proportion of each IPU, which the program records.
+
+    Raises:
+        ValueError: A number is not in [0, 1], or there is none.
+    """
     if not proportions or any(not 0 <= p <= 1 for p in proportions):
         raise ValueError(f"Proportions of memory are numbers from 0 to 1 but got {proportions}.")
     for op in of(graph).ops:

@@ -33,8 +33,10 @@ _ROW, _SEED = "batch_serial_loop_index", "batch_serial_random_seed"
 class BatchSerialResult:
     """A graph that runs all steps.
 
-    stored_buffers: The handles to which tensors of the serialised graph are stored, or from which
-    they are loaded.
+    Attributes:
+        graph: The graph.
+        stored_buffers: The handles to which tensors of the serialised graph are stored, or from
+            which they are loaded.
     """
 
     graph: GraphWithNamedArgs
@@ -43,6 +45,9 @@ class BatchSerialResult:
 
     def remap_tensors(self, named_tensors: NamedTensors) -> NamedTensors:
         """Returns the inputs of `graph` for inputs of the serialised graph, with the same names.
+
+        Args:
+            named_tensors: The inputs of the serialised graph.
 
         Raises:
             KeyError: An input is loaded.
@@ -186,12 +191,22 @@ def batch_serialise(
 
 
 def batch_serialise_non_overlapped(*args: Any, **kwargs: Any) -> BatchSerialResult:
-    """`batch_serialise` with io_mode "io", unless another is given."""
+    """`batch_serialise` with io_mode "io", unless another is given.
+
+    Args:
+        *args: The arguments of `batch_serialise`.
+        **kwargs: The keyword arguments of `batch_serialise`.
+    """
     return batch_serialise(*args, **kwargs)
 
 
 def batch_serialise_overlapped(*args: Any, **kwargs: Any) -> BatchSerialResult:
-    """`batch_serialise` with io_mode "io_overlapped"."""
+    """`batch_serialise` with io_mode "io_overlapped".
+
+    Args:
+        *args: The arguments of `batch_serialise`.
+        **kwargs: The keyword arguments of `batch_serialise`.
+    """
     return batch_serialise(*args, **{**kwargs, "io_mode": "io_overlapped"})
 
 
@@ -219,6 +234,12 @@ def batch_serialise_fwd_and_grad(
         named_inputs_for_grad_graph: Inputs of forward_graph, by name, that become named inputs of
             the gradient's result.
         store_buffers: Handles; a ReplicaGrouping makes a new buffer for shards.
+        steps: The number of steps.
+        load_handles: Where each step's inputs are loaded from.
+        store_streams: The streams that each step's outputs are sent to.
+        seed_input: The input that is a seed; each step gets another one.
+        rows: The number of rows.
+        io_mode: How loads and stores are scheduled: "compute", "io" or "io_overlapped".
 
     Raises:
         ValueError: A gradient lacks a load handle; see also `batch_serialise`.

@@ -179,6 +179,9 @@ class Pipelining:
 
         The current graph is unchanged: variables, streams and graphs may be made inside.
 
+        Args:
+            stage: The number of the stage.
+
         Raises:
             ValueError: It is nested in another stage, or the number is negative.
         """
@@ -215,7 +218,12 @@ class Pipelining:
     def stash_and_restore_activations(
         self, call_info: CallSiteInfo, grad_info: GradGraphInfo
     ) -> dict[popxl.Tensor, popxl.Tensor]:
-        """Returns `grad_info.inputs_dict(call_info)`, with results kept until this stage runs."""
+        """Returns `grad_info.inputs_dict(call_info)`, with results kept until this stage runs.
+
+        Args:
+            call_info: The call of the forward graph.
+            grad_info: The mapping of the gradient graph.
+        """
         found = grad_info.inputs_dict(call_info)
         return {
             t: value if of(value).producer is None else self.stash_and_restore_tensor(value)

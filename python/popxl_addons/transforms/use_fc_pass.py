@@ -14,10 +14,20 @@ def _set(ir: popxl.Ir, on: bool) -> None:
 
 
 def enable_fc_pass(ir: popxl.Ir, options: "Mapping[str, str] | None" = None) -> None:
-    """Plans products of forward and backward passes together."""
+    """Plans products of forward and backward passes together.
+
+    Args:
+        ir: The program.
+        options: The options of the pass, without effect here.
+    """
     _set(ir, True)
 
 
 def disable_fc_pass(ir: popxl.Ir, options: "Mapping[str, str] | None" = None) -> None:
-    """Plans each product by itself."""
+    """Plans each product by itself.
+
+    Args:
+        ir: The program.
+        options: The options of the pass, without effect here.
+    """
     _set(ir, False)

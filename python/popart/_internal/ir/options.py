@@ -89,7 +89,9 @@ def _of_replicas(field: str, doc: str) -> Any:
 
 
 class SessionOptions:
-    """Options of a program. Setting an unknown option raises AttributeError.
+    """Options of a program, made by `ir._pb_ir.getSessionOptions()`.
+
+    Setting an unknown option raises AttributeError.
 
     Most are for hardware and have no effect. The emulator uses these:
 

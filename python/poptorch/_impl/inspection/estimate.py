@@ -31,6 +31,10 @@ class IpuEstimate:
         ipu: The number of the IPU in the replica.
         stages: The pipeline stages that it runs.
         needed_bytes: The memory that it needs: state, activations, stashes and code.
+        state_bytes: The part for weights, buffers and the optimiser's state.
+        arena_bytes: The part for activations.
+        stash_bytes: The part for activations that a pipeline keeps for the backward pass.
+        code_bytes: The part for code.
         capacity_bytes: The memory that it has.
         cycles: Cycles of a run, by kind: compute, link, gateway, host, streaming, idle.
     """

@@ -36,6 +36,9 @@ class MultiConv:
     def availableMemoryProportions(self, value: "float | Sequence[float] | None") -> "MultiConv":
         """Sets the shares of tile memory, from 0 to 1; None removes the setting.
 
+        Args:
+            value: The share of each convolution, one for all, or None.
+
         Raises:
             AssertionError: `value` is not a float, a sequence of floats, or None.
         """
@@ -48,6 +51,9 @@ class MultiConv:
     def partialsTypes(self, value: "torch.dtype | Sequence[torch.dtype]") -> "MultiConv":
         """Sets the dtypes of partial sums.
 
+        Args:
+            value: The dtype of each convolution, or one for all.
+
         Raises:
             ValueError: A dtype is not torch.float or torch.half.
         """
@@ -58,6 +64,9 @@ class MultiConv:
 
     def planType(self, value: "MultiConvPlanType | None") -> "MultiConv":
         """Sets whether the convolutions run in parallel or one after the other; None: in parallel.
+
+        Args:
+            value: The MultiConvPlanType, or None.
 
         Raises:
             AssertionError: `value` is not a MultiConvPlanType or None.
@@ -70,6 +79,9 @@ class MultiConv:
     def perConvReservedTiles(self, value: int) -> "MultiConv":
         """Sets the number of tiles that are reserved for each convolution.
 
+        Args:
+            value: The number of tiles.
+
         Raises:
             AssertionError: `value` is not an integer.
         """
@@ -80,6 +92,9 @@ class MultiConv:
     def cycleBackOff(self, value: float) -> "MultiConv":
         """Sets how far from the fastest plan the search for a parallel plan begins.
 
+        Args:
+            value: The distance, from 0 to 1.
+
         Raises:
             AssertionError: `value` is not a float.
         """
@@ -89,6 +104,9 @@ class MultiConv:
 
     def enableConvDithering(self, value: "bool | Sequence[bool]") -> "MultiConv":
         """Sets whether convolutions begin on different tiles.
+
+        Args:
+            value: One bool for each convolution, or one for all.
 
         Raises:
             ValueError: `value` is not a bool or a sequence of bools.

@@ -115,9 +115,21 @@ def make_setter(row: Row) -> Callable:
 
     method.__signature__ = signature  # type: ignore[attr-defined]
     method.__name__ = row.name
-    defaults = ", ".join(f"{value!r}" for value in row.values().values())
-    method.__doc__ = f"{row.doc}\n\nDefault: {defaults}. Takes effect at: {row.effect}."
+    method.__doc__ = _docstring(row, [*signature.parameters][1:])
     return method
+
+
+def _docstring(row: Row, arguments: list[str]) -> str:
+    values = [getattr(value, "name", repr(value)) for value in row.values().values()]
+    effect = f"Default: {', '.join(values) or 'none'}. Takes effect at: {row.effect}."
+    lines = [row.doc, "", effect]
+    if arguments:
+        lines += ["", "Args:", *(f"    {name}: The value to set." for name in arguments)]
+    lines += ["", "Returns:", "    The options, so that calls can be chained."]
+    lines += ["", "Raises:", "    AttributeError: The options are frozen: a wrapper uses them.",
+              "    AssertionError: A value is of another type, or is not allowed.",
+              "    poptorch.Error: A number is not in the range of the option."]  # fmt: skip
+    return "\n".join(lines)
 
 
 def _signature(row: Row) -> inspect.Signature:

@@ -27,16 +27,88 @@ class PrecisionRows(OptionGroup):
     enable_floating_point_exceptions: bool
     partials_type: dtype
     def enableStochasticRounding(self, enabled: bool) -> Self:
-        """Round float16 results up or down at random, in proportion."""
+        """Round float16 results up or down at random, in proportion.
+
+        Default: False. Takes effect at: compilation.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def enableFloatingPointExceptions(self, enabled: bool) -> Self:
-        """Stop with an error at invalid operations, division by zero and overflow; slow."""
+        """Stop with an error at invalid operations, division by zero and overflow; slow.
+
+        Default: False. Takes effect at: compilation.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setPartialsType(self, dtype: dtype) -> Self:
-        """Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the
-        modelled cycles, never values."""
+        """Sets the dtype of partial sums of matmuls and convolutions.
+
+        Default: torch.float32. Takes effect at: recorded only: the emulator's values do not
+        depend on it.
+
+        Args:
+            dtype: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def halfFloatCasting(self, half_float_casting: HalfFloatCastingBehavior) -> Self:
-        """Deprecated; has no effect."""
+        """Deprecated; has no effect.
+
+        Default: none. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            half_float_casting: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def runningStatisticsAlwaysFloat(self, value: bool) -> Self:
-        """Deprecated; has no effect."""
+        """Deprecated; has no effect.
+
+        Default: none. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            value: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class TrainingRows(OptionGroup):
     gradient_accumulation: int
@@ -45,36 +117,206 @@ class TrainingRows(OptionGroup):
     auto_loss_scaling: bool
     convolution_dithering: bool
     def gradientAccumulation(self, gradient_accumulation: int) -> Self:
-        """Micro-batches whose gradients make one weight update."""
+        """Micro-batches whose gradients make one weight update.
+
+        Default: 1. Takes effect at: compilation.
+
+        Args:
+            gradient_accumulation: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def accumulationAndReplicationReductionType(self, reduction_type: ReductionType) -> Self:
-        """Averages (Mean) or adds (Sum) the gradients of micro-batches and replicas."""
+        """Averages (Mean) or adds (Sum) the gradients of micro-batches and replicas.
+
+        Default: Mean. Takes effect at: compilation.
+
+        Args:
+            reduction_type: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setMeanAccumulationAndReplicationReductionStrategy(
         self, mean_reduction_strategy: MeanReductionStrategy
     ) -> Self:
-        """Divides gradients before they are added up (Running) or after (Post)."""
+        """Divides gradients before they are added up (Running) or after (Post).
+
+        Default: Post. Takes effect at: compilation.
+
+        Args:
+            mean_reduction_strategy: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setAutomaticLossScaling(self, enabled: bool) -> Self:
-        """Adapts the loss scale to the gradients during training."""
+        """Adapts the loss scale to the gradients during training.
+
+        Default: False. Takes effect at: compilation.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setConvolutionDithering(self, enabled: bool) -> Self:
-        """Spreads convolutions over tiles."""
+        """Spreads convolutions over tiles.
+
+        Default: False. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class JitRows(OptionGroup):
     def traceModel(self, trace_model: bool) -> Self:
-        """Deprecated; True raises an error."""
+        """Deprecated; True raises an error.
+
+        Default: none. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            trace_model: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class TensorLocationSettingsRows(OptionGroup):
     onChip: int | None
     def useOnChipStorage(self, use: bool | None = True) -> Self:
-        """On chip (True), in Streaming Memory (False) or by default (None)."""
+        """On chip (True), in Streaming Memory (False) or by default (None).
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            use: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def minElementsForOffChip(self, min_elements: int) -> Self:
-        """Tensors of fewer elements always stay on chip."""
+        """Tensors of fewer elements always stay on chip.
+
+        Default: 2. Takes effect at: compilation.
+
+        Args:
+            min_elements: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useReplicatedTensorSharding(self, use: bool = True) -> Self:
-        """Shard over replicas."""
+        """Shard over replicas.
+
+        Default: 0. Takes effect at: compilation.
+
+        Args:
+            use: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def minElementsForReplicatedTensorSharding(self, min_elements: int) -> Self:
-        """Tensors of fewer elements are never sharded over replicas."""
+        """Tensors of fewer elements are never sharded over replicas.
+
+        Default: 8192. Takes effect at: compilation.
+
+        Args:
+            min_elements: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useIOTilesToLoad(self, use: bool = True) -> Self:
-        """Load through the IO tiles, if there are any."""
+        """Load through the IO tiles, if there are any.
+
+        Default: 0. Takes effect at: compilation.
+
+        Args:
+            use: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useIOTilesToStore(self, use: bool = True) -> Self:
-        """Store through the IO tiles, if there are any."""
+        """Store through the IO tiles, if there are any.
+
+        Default: 0. Takes effect at: compilation.
+
+        Args:
+            use: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class TensorLocationRows(OptionGroup):
     location_activation: dict[str, int]
@@ -82,15 +324,85 @@ class TensorLocationRows(OptionGroup):
     location_optimizer: dict[str, int]
     location_accumulator: dict[str, int]
     def numIOTiles(self, num_tiles: int) -> Self:
-        """Number of tiles of each IPU reserved for I/O."""
+        """Number of tiles of each IPU reserved for I/O.
+
+        Default: 0. Takes effect at: compilation.
+
+        Args:
+            num_tiles: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setActivationLocation(self, location: TensorLocationSettings) -> Self:
-        """Sets the location of activations."""
+        """Sets the location of activations.
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            location: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setWeightLocation(self, location: TensorLocationSettings) -> Self:
-        """Sets the location of weights."""
+        """Sets the location of weights.
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            location: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setOptimizerLocation(self, location: TensorLocationSettings) -> Self:
-        """Sets the location of optimiser state."""
+        """Sets the location of optimiser state.
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            location: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setAccumulatorLocation(self, location: TensorLocationSettings) -> Self:
-        """Sets the location of gradient accumulators."""
+        """Sets the location of gradient accumulators.
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            location: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class DistributedRows(OptionGroup):
     num_distributed_processes: int
@@ -98,11 +410,52 @@ class DistributedRows(OptionGroup):
     ipuof_configs: dict[str, Any]
     def setEnvVarNames(self, var_num_processes: str, var_process_id: str) -> Self:
         """Reads the number of processes and this process's number from these environment
-        variables. Initially `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` are read."""
+        variables. Initially `OMPI_COMM_WORLD_SIZE` and `OMPI_COMM_WORLD_RANK` are read.
+
+        Default: none. Takes effect at: host.
+
+        Args:
+            var_num_processes: The value to set.
+            var_process_id: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def configureProcessId(self, process_id: int, num_processes: int) -> Self:
-        """Sets this process's number, from 0, and the number of processes."""
+        """Sets this process's number, from 0, and the number of processes.
+
+        Default: 1, 0, {}. Takes effect at: host.
+
+        Args:
+            process_id: The value to set.
+            num_processes: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def disable(self) -> Self:
-        """Uses one process and ignores the environment."""
+        """Uses one process and ignores the environment.
+
+        Default: none. Takes effect at: host.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class EmulatorRows(OptionGroup):
     device_pool: tuple[int, int, str] | None
@@ -110,23 +463,114 @@ class EmulatorRows(OptionGroup):
     memory_limit: str
     def devicePool(self, ipus: int, version: int = 2, folder: str | PathLike[str] = "") -> Self:
         """Sets the number of IPUs in the pool, a power of two, and their version: 1, 2 or 21.
-        Processes with the same folder share the pool. If None, POPTORCH_IPU_POOL sets it; else it
-        has 64 IPUs of version 2."""
+        Processes with the same folder share the pool. If None, POPTORCH_IPU_POOL sets it; else
+        it has 64 IPUs of version 2.
+
+        Default: None. Takes effect at: run time.
+
+        Args:
+            ipus: The value to set.
+            version: The value to set.
+            folder: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def checkIndices(self, enabled: bool) -> Self:
         """Stop with an error where an index of gather, scatter, one_hot or the like is out of
-        range, which otherwise reads zeros and writes nothing."""
+        range, which otherwise reads zeros and writes nothing.
+
+        Default: False. Takes effect at: compilation.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def memoryLimit(self, mode: str) -> Self:
         """What happens when a program does not fit into an IPU: 'warn', 'error' or 'off'. Empty:
-        POPTORCH_MEMORY_LIMIT, else 'warn'."""
+        POPTORCH_MEMORY_LIMIT, else 'warn'.
+
+        Default: ''. Takes effect at: compilation.
+
+        Args:
+            mode: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class PopartRows(OptionGroup):
     options: dict[str, Any]
     def set(self, key: str, value: Any) -> Self:  # type: ignore[override]
-        """Records one session option."""
+        """Records one session option.
+
+        Default: {'instrumentWithHardwareCycleCounter': False, 'rearrangeAnchorsOnHost': False}.
+        Takes effect at: recorded only: the emulator's values do not depend on it.
+
+        Args:
+            key: The value to set.
+            value: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setEngineOptions(self, values: Mapping[str, Any]) -> Self:
-        """Records engine options."""
+        """Records engine options.
+
+        Default: none. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            values: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setPatterns(self, patterns: Mapping[str, bool], level: int = 2) -> Self:
-        """Records patterns and their level."""
+        """Records patterns and their level.
+
+        Default: none. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            patterns: The value to set.
+            level: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
 
 class OptionsRows(OptionGroup):
     device_iterations: int
@@ -160,68 +604,457 @@ class OptionsRows(OptionGroup):
     _show_compilation_progress_bar: bool
     _source_location_excludes: list[str]
     def deviceIterations(self, device_iterations: int) -> Self:
-        """Iterations of the whole step that one call runs on the device."""
+        """Iterations of the whole step that one call runs on the device.
+
+        Default: 1. Takes effect at: compilation.
+
+        Args:
+            device_iterations: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
         """Round the number of reserved IPUs up to a power of two; otherwise another number is an
-        error."""
+        error.
+
+        Default: False. Takes effect at: compilation.
+
+        Args:
+            auto_round_num_ipus: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def replicationFactor(self, replication_factor: int) -> Self:
-        """Set the number of data-parallel replicas of the model."""
+        """Set the number of data-parallel replicas of the model.
+
+        Default: 1. Takes effect at: compilation.
+
+        Args:
+            replication_factor: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def inputReplicaGrouping(self, input_group_size: int, input_group_type: CommGroupType) -> Self:
-        """Give the replicas of a group (of a size and a CommGroupType) the same input slice."""
+        """Give the replicas of a group (of a size and a CommGroupType) the same input slice.
+
+        Default: 1, Consecutive. Takes effect at: compilation.
+
+        Args:
+            input_group_size: The value to set.
+            input_group_type: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def broadcastBuffers(self, broadcast_buffers: bool = True) -> Self:
         """Refuse to replicate models that write buffers. False: keep a separate buffer in each
-        replica."""
+        replica.
+
+        Default: True. Takes effect at: compilation.
+
+        Args:
+            broadcast_buffers: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def outputMode(self, output_mode: OutputMode, output_return_period: int | None = None) -> Self:
-        """Select the micro-batches whose outputs a call returns. EveryN takes a period."""
+        """Select the micro-batches whose outputs a call returns. EveryN takes a period.
+
+        Default: 4, 1. Takes effect at: compilation.
+
+        Args:
+            output_mode: The value to set.
+            output_return_period: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setExecutionStrategy(self, strategy: ExecutionStrategy | AutoStage) -> Self:
-        """Select how a model runs on several IPUs."""
+        """Select how a model runs on several IPUs.
+
+        Default: PipelinedExecution(0). Takes effect at: compilation.
+
+        Args:
+            strategy: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def setAvailableMemoryProportion(
         self, available_memory_proportion: Mapping[str, float]
     ) -> Self:
-        """Set the share of a tile's memory for temporary data of products, by IPU: {'IPU0': 0.5}.
-        The default is 0.6."""
+        """Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.
+
+        Default: {}. Takes effect at: recorded only: the emulator's values do not depend on it.
+
+        Args:
+            available_memory_proportion: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def logDir(self, log_dir: str) -> Self:
         """Set the folder for `<model name>.log`, which records the result of each compilation.
-        `.`: write no file."""
+        `.`: write no file.
+
+        Default: '.'. Takes effect at: host.
+
+        Args:
+            log_dir: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def maxRepeatLogs(self, max_lines: int | None) -> Self:
-        """Limit how often the Python layer logs the same message. None: no limit."""
+        """Limit how often the Python layer logs the same message. None: no limit.
+
+        Default: 4. Takes effect at: host.
+
+        Args:
+            max_lines: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def modelName(self, name: str) -> Self:
         """Set the model's name in logs, reports and file names. If empty, it is `training` or
-        `inference`."""
+        `inference`.
+
+        Default: ''. Takes effect at: host.
+
+        Args:
+            name: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def enableExecutableCaching(self, path: str | PathLike[str] | None) -> Self:
         """Store executables in this folder, so that equal models are compiled once. None: do not
-        store them. POPTORCH_CACHE_DIR sets the initial value."""
+        store them. POPTORCH_CACHE_DIR sets the initial value.
+
+        Default: None. Takes effect at: host.
+
+        Args:
+            path: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useIpuModel(self, use_model: bool) -> Self:
-        """Run on the IPU Model. This overrides POPTORCH_IPU_MODEL."""
+        """Run on the IPU Model. This overrides POPTORCH_IPU_MODEL.
+
+        Default: False. Takes effect at: run time.
+
+        Args:
+            use_model: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def connectionType(self, connection_type: ConnectionType) -> Self:
-        """Select when the model attaches to a device."""
+        """Select when the model attaches to a device.
+
+        Default: 0. Takes effect at: run time.
+
+        Args:
+            connection_type: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def syncPattern(self, sync_pattern: SyncPattern) -> Self:
-        """Select the IPUs that synchronise with each other."""
+        """Select the IPUs that synchronise with each other.
+
+        Default: 0. Takes effect at: recorded only: the emulator's values do not depend on it.
+
+        Args:
+            sync_pattern: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useIpuId(self, ipu_id: int) -> Self:
-        """Select a device of the pool by number: single IPUs come first, then pairs, and so
-        on."""
+        """Select a device of the pool by number: single IPUs come first, then pairs, and so on.
+
+        Default: None. Takes effect at: run time.
+
+        Args:
+            ipu_id: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def useOfflineIpuTarget(self, ipu_version: int = 2) -> Self:
-        """Compile for IPU version 1, 2 or 21 without attaching."""
+        """Compile for IPU version 1, 2 or 21 without attaching.
+
+        Default: 0. Takes effect at: run time.
+
+        Args:
+            ipu_version: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def randomSeed(self, random_seed: int) -> Self:
-        """Seed the device's random number generators (None: 0), and those of torch."""
+        """Seed the device's random number generators (None: 0), and those of torch.
+
+        Default: None. Takes effect at: compilation.
+
+        Args:
+            random_seed: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def enableStableNorm(self, enabled: bool) -> Self:
-        """Compute variances in two passes. The emulator always does."""
+        """Compute variances in two passes. The emulator always does.
+
+        Default: False. Takes effect at: recorded only: the emulator's values do not depend on
+        it.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def enableSyntheticData(self, enabled: object) -> Self:
-        """Use random data instead of the inputs, drawn once. Transfers are not reported."""
+        """Use random data instead of the inputs, drawn once. Transfers are not reported.
+
+        Default: False. Takes effect at: run time.
+
+        Args:
+            enabled: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def logCycleCount(self, log_cycle_count: bool) -> Self:
-        """Count the cycles of a run: see cycleCount()."""
+        """Count the cycles of a run: see cycleCount().
+
+        Default: False. Takes effect at: run time.
+
+        Args:
+            log_cycle_count: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def enableProfiling(self, profile_dir: str | PathLike[str] | None = None) -> Self:
-        """Write reports into the folder `<profile_dir>/<model name>`. None: the current
-        folder."""
+        """Write reports into the folder `<profile_dir>/<model name>`. None: the current folder.
+
+        Default: None. Takes effect at: host.
+
+        Args:
+            profile_dir: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def disableModuleNamescope(self) -> Self:
-        """Omit the module path from the names of ops."""
+        """Omit the module path from the names of ops.
+
+        Default: True. Takes effect at: compilation.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def updatableNamedBuffers(self, buffers: Iterable[str]) -> Self:
-        """Name the buffers that copyNamedBuffersToDevice() uploads."""
+        """Name the buffers that copyNamedBuffersToDevice() uploads.
+
+        Default: []. Takes effect at: run time.
+
+        Args:
+            buffers: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def relaxOptimizerAttributesChecks(self, relax: bool = True) -> Self:
-        """Log unexpected optimiser attributes only at debug level."""
+        """Log unexpected optimiser attributes only at debug level.
+
+        Default: False. Takes effect at: host.
+
+        Args:
+            relax: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def showCompilationProgressBar(self, show: bool = True) -> Self:
-        """Show a progress bar during compilation."""
+        """Show a progress bar during compilation.
+
+        Default: True. Takes effect at: host.
+
+        Args:
+            show: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def sourceLocationExcludes(self, excludes: Iterable[str]) -> Self:
-        """Skip files whose path contains one of these texts in the source locations of ops."""
+        """Skip files whose path contains one of these texts in the source locations of ops.
+
+        Default: []. Takes effect at: compilation.
+
+        Args:
+            excludes: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """
     def appendToLocationExcludes(self, *excludes: str) -> Self:
-        """Add texts to sourceLocationExcludes."""
+        """Add texts to sourceLocationExcludes.
+
+        Default: none. Takes effect at: compilation.
+
+        Args:
+            excludes: The value to set.
+
+        Returns:
+            The options, so that calls can be chained.
+
+        Raises:
+            AttributeError: The options are frozen: a wrapper uses them.
+            AssertionError: A value is of another type, or is not allowed.
+            poptorch.Error: A number is not in the range of the option.
+        """

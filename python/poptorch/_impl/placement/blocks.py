@@ -247,7 +247,10 @@ class BlockHook:
 
 
 class LegacyBeginBlockFn(torch.nn.Module):
-    """A callable that begins a block when it is called. It can be pickled if the callable can."""
+    """A callable that begins a block when it is called; made by BeginBlock().
+
+    It can be pickled if the callable can.
+    """
 
     def __init__(
         self, layer_to_call: Callable, user_id: object = None, ipu_id: int | None = None
@@ -260,6 +263,12 @@ class LegacyBeginBlockFn(torch.nn.Module):
         self.register_forward_pre_hook(BlockHook(user_id, ipu_id, name))
 
     def forward(self, *args, **kwargs):
+        """Calls the callable.
+
+        Args:
+            *args: Its arguments.
+            **kwargs: Its keyword arguments.
+        """
         return self._layer_to_call(*args, **kwargs)
 
 
@@ -303,14 +312,22 @@ def _hooks_of(module: torch.nn.Module) -> list[tuple[int, BlockHook]]:
 
 
 def removeBlocks(module: torch.nn.Module) -> None:
-    """Removes the blocks that BeginBlock() added to a module and its submodules."""
+    """Removes the blocks that BeginBlock() added to a module and its submodules.
+
+    Args:
+        module: The module whose blocks are removed.
+    """
     for each in module.modules():
         for key, _ in _hooks_of(each):
             del each._forward_pre_hooks[key]
 
 
 def module_repr(module: torch.nn.Module) -> str:
-    """Returns torch's repr of a module, with its forward-pre-hooks before each module's name."""
+    """Returns torch's repr of a module, with its forward-pre-hooks before each module's name.
+
+    Args:
+        module: The module to describe.
+    """
     added = []
     for each in module.modules():
         if hooks := [repr(hook) for hook in each._forward_pre_hooks.values()]:

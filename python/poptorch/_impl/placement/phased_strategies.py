@@ -52,7 +52,11 @@ class Phase:
         return self._stages
 
     def stage(self, idx: int) -> Stage:
-        """Returns a stage by its number, from 0."""
+        """Returns a stage by its number, from 0.
+
+        Args:
+            idx: The number of the stage, from 0.
+        """
         return self._stages[idx]
 
     def ipus(self, *ipus: int) -> "Phase":
@@ -194,6 +198,9 @@ class SerialPhasedExecution(_PhasedExecution):
     def setTensorsLiveness(self, liveness: Liveness) -> "SerialPhasedExecution":
         """Sets which values leave the chip between phases. Returns the strategy.
 
+        Args:
+            liveness: The Liveness to use.
+
         Raises:
             AssertionError: `liveness` is not a Liveness.
         """
@@ -216,7 +223,14 @@ class ParallelPhasedExecution(_PhasedExecution):
     NAME = "parallel_phased"
 
     def sendTensorsOffChipAfterFwd(self, off_chip: bool = True) -> "ParallelPhasedExecution":
-        """Keeps values for the backward pass off-chip. Returns the strategy."""
+        """Keeps values for the backward pass off-chip. Returns the strategy.
+
+        Args:
+            off_chip: Whether to store them off-chip.
+
+        Raises:
+            AssertionError: `off_chip` is not a bool.
+        """
         if not isinstance(off_chip, bool):
             raise AssertionError(f"Expected True or False but got {off_chip!r}.")
         self.liveness = Liveness.OffChipAfterFwd if off_chip else Liveness.AlwaysLive

@@ -81,7 +81,11 @@ class Plan:
         ]
 
     def apply(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Adds the blocks to the model, like `lines`, and returns it."""
+        """Adds the blocks to the model, like `lines`, and returns it.
+
+        Args:
+            model: The model that the plan was made for, or a copy of it.
+        """
         self.placement.annotate(model)
         return model
 

@@ -204,12 +204,26 @@ class PipelinedExecution(ExecutionStrategy):
     def stage(self, block_id: str) -> Stage:
         """Returns the stage of a block.
 
+        Args:
+            block_id: The name of the block.
+
         Raises:
             AssertionError: The strategy does not name the block.
         """
         return self._stages[find_stage(self._stage_ids, block_id)]
 
     def place(self, block_id: str, ipu_id: int | None, count: int, first: int) -> Place:
+        """Returns a block's place.
+
+        Args:
+            block_id: The name of the block.
+            ipu_id: The IPU that the block names, or None.
+            count: The number of blocks before it.
+            first: The number of the first stage.
+
+        Raises:
+            AssertionError: The strategy does not name the block, or the block has no IPU.
+        """
         if self._auto == AutoStage.SameAsIpu:
             if ipu_id is None:
                 raise AssertionError(

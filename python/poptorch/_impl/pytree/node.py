@@ -23,7 +23,11 @@ class ICustomArgParser(abc.ABC):
 
     @abc.abstractmethod
     def yieldTensors(self, struct) -> Iterator[torch.Tensor]:
-        """Yields the tensors of `struct`, always in the same order."""
+        """Yields the tensors of `struct`, always in the same order.
+
+        Args:
+            struct: The object that holds the tensors.
+        """
 
     @abc.abstractmethod
     def reconstruct(self, original_structure, tensor_iterator):

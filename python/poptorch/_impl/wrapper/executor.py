@@ -140,7 +140,7 @@ class PoplarExecutor(Inspected):
 
     @one_thread
     def compile(self, *args, **kwargs) -> None:
-        """Traces and compiles the model for arguments of these shapes and dtypes, without a run."""
+        """Traces and compiles the model for `args` and `kwargs`, by their shapes and dtypes."""
         if self._state.compiled is not None:
             logger.warning("Call to compile() ignored: the executable is already compiled")
             return
@@ -267,7 +267,10 @@ class PoplarExecutor(Inspected):
     def load_state_dict(self, state_dict, strict: bool = True, assign: bool = False):
         """Loads into the model and, if compiled, onto the device; returns torch's key report.
 
-        assign: the model uses the memory of the given tensors instead of copies.
+        Args:
+            state_dict: The values by name.
+            strict: Whether missing and unexpected names are an error.
+            assign: Whether the model uses the memory of the given tensors instead of copies.
         """
         compiled, model = self._state.compiled, self._state.wrapped.user_module
         if assign:
@@ -335,6 +338,9 @@ class PoplarExecutor(Inspected):
     @one_thread
     def loadExecutable(self, filename: str | PathLike) -> None:
         """Loads an executable from a file instead of compiling; keeps weights and optimiser state.
+
+        Args:
+            filename: The file that save() or compileAndExport() wrote.
 
         Raises:
             poptorch.Error: The file is of another version, model or options.
