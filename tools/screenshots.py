@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/profiling.md in headless Chromium: `python tools/screenshots.py`.
+"""Takes the pictures of docs/howto/report.md in headless Chromium: `python tools/screenshots.py`.
 
 They show pages of the report that examples/python/reporting.py writes. The package must be
 importable.

@@ -1,11 +1,11 @@
-"""Writes the table of poprun's options into docs/many-processes.md; --check only compares."""
+"""Writes the table of poprun's options into docs/reference/poprun.md; --check only compares."""
 
 import re
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs/many-processes.md"
+PAGE = ROOT / "docs/reference/poprun.md"
 TABLE = re.compile(r"(?:TABLE\n|\| option \| default \|.*?\n(?:\|.*\n)+)")
 
 

@@ -86,7 +86,7 @@ def inject_fault(
 
     Args:
         point: "attach", "compile", "run", "copy", "save", "load", "join" or "collective". The table
-            in docs/recovering.md says when each of them occurs.
+            in docs/howto/inject-faults.md says when each of them occurs.
         kind: At "attach", "compile", "run" and "copy" the recovery_action of the RecoverableError:
             "IPU_RESET", "LINK_RESET", "PARTITION_RESET" or "FULL_RESET". "UNRECOVERABLE" there
             raises an UnrecoverableError, and devices are unavailable while the fault is armed. At

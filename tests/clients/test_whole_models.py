@@ -1,7 +1,7 @@
 """Networks of many kinds train and infer as in eager torch, op for op in the program.
 
 Convolutional networks with norms over a few values amplify rounding. They are compared step by
-step; "Networks that amplify rounding" in docs/values.md has the measurement.
+step; "Networks that amplify rounding" in docs/explain/rounding.md has the measurement.
 """
 
 import beside_eager

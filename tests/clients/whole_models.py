@@ -67,6 +67,7 @@ MODELS = {
     **learning_models.MODELS,
 }
 
-# Their norms divide by the deviations of a few values, and amplify rounding: docs/values.md has the
-# measurement. Of ten steps from equal weights, the given number may differ at kinks.
+# Their norms divide by the deviations of a few values, and amplify rounding:
+# docs/explain/rounding.md has the measurement. Of ten steps from equal weights, the given
+# number may differ at kinks.
 ROUNDING_IS_AMPLIFIED = {"ResNet-50": 3, "MobileNetV2": 3, "EfficientNet-B0": 0}

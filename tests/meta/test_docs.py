@@ -1,7 +1,6 @@
-"""Every Python block of README and docs runs, generated pages are up to date, and named files
-exist.
+"""Every Python block of README and docs prints what its page shows.
 
-Blocks of a page share their names.
+Pages are short and in the navigation, generated pages are up to date, and named files exist.
 """
 
 import re
@@ -9,19 +8,57 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 import zygote
+from load_tool import load_tool
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-WITH_CODE = {page.name: BLOCK.findall(page.read_text()) for page in PAGES}
+blocks = load_tool("page_blocks")
+PAGES = blocks.pages()
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+# Parts of the site whose pages may be longer.
+EXEMPT = ("Reference", "Contribute")
+LIMIT = 900
 
 
-@pytest.mark.parametrize("page", [name for name, blocks in WITH_CODE.items() if blocks])
-def test_blocks_run(page):
-    names = {"__name__": page}
-    for block in WITH_CODE[page]:
-        exec(compile(block, page, "exec"), names)
+@pytest.mark.parametrize("page", [n for n in NAMES if blocks.BLOCK.search((ROOT / n).read_text())])
+def test_blocks_print_what_the_page_shows(page):
+    """`python tools/page_blocks.py PAGE` writes the outputs."""
+    text = (ROOT / page).read_text()
+    assert [f"{page}:{line}: {out}" for line, _, out in blocks.faults(text, page)] == []
+
+
+def pages_in(part):
+    """Yields the pages of a part of mkdocs.yml's nav."""
+    if isinstance(part, str):
+        yield part
+    else:
+        for inner in part.values() if isinstance(part, dict) else part:
+            yield from pages_in(inner)
+
+
+def navigation():
+    """Returns the parts of the site by their titles; the hook's and plugins' tags are not read."""
+    text = (ROOT / "mkdocs.yml").read_text()
+    return {next(iter(part)): part for part in yaml.safe_load(text[text.index("nav:") :])["nav"]}
+
+
+def test_pages_are_short():
+    short = {
+        page: words
+        for title, part in navigation().items()
+        if title not in EXEMPT
+        for page in pages_in(part)
+        if page.endswith(".md")
+        if (words := blocks.words_of((ROOT / "docs" / page).read_text())) > LIMIT
+    }
+    assert short == {}
+
+
+def test_every_page_is_in_the_navigation():
+    listed = set(pages_in(list(navigation().values())))
+    written = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md"}
+    assert written - listed == set()
 
 
 def test_the_options_page_is_that_of_the_table():
@@ -58,7 +95,7 @@ def paths():
     return found | {path.name for path in ROOT.iterdir()}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_files_that_a_page_names_exist(page, paths):
     named = {name.rstrip("/") for name in FILE.findall(page.read_text())}
     assert {name for name in named if not NOT_OURS.fullmatch(name)} - paths == set()

@@ -254,5 +254,5 @@ def test_what_is_said_without_a_program():
 
 
 def test_the_page_has_the_table():
-    page = Path(__file__).parents[2] / "docs/many-processes.md"
+    page = Path(__file__).parents[2] / "docs/reference/poprun.md"
     assert as_markdown() in page.read_text(), "run python tools/write_launcher_options.py"

@@ -88,7 +88,7 @@ class Inspected:
         print(program_report.drawing(existing(self._state.compiled), micro_batches))
 
     def write_report(self, folder: str | os.PathLike[str]) -> None:
-        """Writes report.html, and its data as report.json, into a folder; see docs/profiling.md.
+        """Writes report.html, and its data as report.json, into a folder; see docs/howto/report.md.
 
         Raises:
             poptorch.Error: The model is not compiled, or the folder is not writable.
