@@ -204,7 +204,7 @@ cov: $(VENV)/.development ## line coverage of the core by the unit tests
 	build-cov/$(UNIT_TESTS) --gtest_brief=1
 	$(BIN)/gcovr --root . --filter poptorch_cpp/ build-cov --print-summary --html build-cov/index.html
 
-docs: $(VENV)/.development ## the documentation as HTML, into build/docs
+docs: native $(VENV)/.development ## the documentation as HTML, into build/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir build/docs
 
 clean: ## remove what was built, keep .venv

@@ -28,19 +28,15 @@ def test_blocks_print_what_the_page_shows(page):
     assert [f"{page}:{line}: {out}" for line, _, out in blocks.faults(text, page)] == []
 
 
-def pages_in(part):
-    """Yields the pages of a part of mkdocs.yml's nav."""
-    if isinstance(part, str):
-        yield part
-    else:
-        for inner in part.values() if isinstance(part, dict) else part:
-            yield from pages_in(inner)
+hook = load_tool("docs_hook")
+pages_in = hook.listed
 
 
 def navigation():
     """Returns the parts of the site by their titles; the hook's and plugins' tags are not read."""
     text = (ROOT / "mkdocs.yml").read_text()
-    return {next(iter(part)): part for part in yaml.safe_load(text[text.index("nav:") :])["nav"]}
+    nav = hook.with_other_guides(yaml.safe_load(text[text.index("nav:") :])["nav"])
+    return {next(iter(part)): part for part in nav}
 
 
 def test_pages_are_short():
