@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: adds the generated pages of the reference, and how-to guides, to the site."""
+"""Hooks of MkDocs: adds the generated pages: reference, tutorials, and unlisted how-to guides."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import command_line_page
+import notebook_pages
 import reference_pages
 from mkdocs.structure.files import File
 
@@ -51,6 +52,7 @@ def on_files(files, config):
     """Adds the generated pages."""
     pages = [
         *reference_pages.pages(),
+        *notebook_pages.pages(),
         ("reference/environment.md", environment()),
         ("reference/command-line.md", command_line_page.page()),
     ]

@@ -46,7 +46,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = zygote.run(command, check=False, cwd=ROOT, env=environment)
+    done = zygote.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     inventory = (folder / "objects.inv").read_bytes().split(b"\n", 4)[4]
     return {line.split(" ", 1)[0] for line in zlib.decompress(inventory).decode().splitlines()}
