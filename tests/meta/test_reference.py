@@ -45,7 +45,7 @@ def site(tmp_path_factory):
     """Builds the site; returns the names of its inventory."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "SITE_WHOLE": "false"}
     done = zygote.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     inventory = (folder / "objects.inv").read_bytes().split(b"\n", 4)[4]
