@@ -11,64 +11,85 @@ modules; `runtime.hpp` and `custom_op.hpp` need no torch. [From C++](../cpp.md) 
 programs. This page has the comments and declarations of the headers.
 """
 COMMENT = re.compile(r"^\s*// ?(.*)$")
-SKIPPED = re.compile(r"^\s*(#|namespace |using namespace|friend |}|public:|private:|protected:)")
-# The implementation's side of the headers, which programs do not use.
-HIDDEN = ("namespace detail", "namespace internal")
+SKIPPED = re.compile(r"^\s*(#|namespace |using namespace|friend |extern|}|public:)")
+CLASS = re.compile(r"^( *)(?:template <.*> )?(?:class|struct) (\w+)[^;(]*{$")
+# Declarations whose braces are part of them.
+WHOLE = re.compile(r"^ *(enum|typedef struct)\b")
+# Begins a part that programs do not use; the matching line ends it.
+HIDDEN = re.compile(r"^( *)(?:private|protected):|^(namespace detail) {")
 
 
-def _declaration(lines, start):
-    """Returns a declaration that begins on a line, and the line after it.
-
-    A function's body is left out. Of a class only the first line is taken; its members follow.
-    """
-    taken, i = [], start
-    while i < len(lines):
-        line = lines[i]
-        taken.append(line.split("//")[0].rstrip())
-        text = " ".join(taken)
+def end_of_hidden(lines, i, found):
+    """Returns the index of the line after a part that programs do not use."""
+    indent = len(found[1] or "")
+    end = f"}}  // {found[2]}" if found[2] else " " * max(indent - 1, 0) + "};"
+    while lines[i] != end:
         i += 1
-        if re.search(r";\s*$", text) or re.match(r"\s*(template.*> )?(class|struct) [^;]*{$", text):
+    return i + (1 if found[2] else 0)  # the end of a class is read by the caller
+
+
+def declaration(lines, i):
+    """Returns a declaration without the body of a function, and the index of the line after it."""
+    taken, whole = [], WHOLE.match(lines[i])
+    while True:
+        taken.append(re.sub(r"\s*//.*", "", lines[i]).rstrip())
+        text = "\n".join(taken)
+        i += 1
+        depth = text.count("{") - text.count("}")
+        if depth == 0 and re.search(r"[;}]$", text):
             break
-        if text.endswith("{") and not re.match(r"\s*enum ", text):
-            depth = text.count("{") - text.count("}")
-            while i < len(lines) and depth > 0:
+        if depth > 0 and text.endswith("{") and not whole:
+            while depth > 0:
                 depth += lines[i].count("{") - lines[i].count("}")
                 i += 1
             break
-        if text.endswith("}"):
-            break
-    return re.sub(r"\s*{$", ";", "\n".join(taken)), i
+    if not whole:
+        text = re.sub(r"\)( const| noexcept)*(\s*:\s[^;]*)? {.*$", r")\1;", text, flags=re.DOTALL)
+    return text, i
 
 
 def entries(text):
-    """Yields (comment, declarations) of a header, in order."""
+    """Yields (class or "", comment, declarations) of a header, in order.
+
+    A class itself is an entry without declarations.
+    """
     lines = text.split("#pragma once", 1)[1].splitlines()
-    comment, declarations, hidden, i = [], [], False, 0
+    scopes, comment, taken, i = [], [], [], 0
+
+    def flush():
+        if taken:
+            yield scopes[-1][1] if scopes else "", " ".join(comment), list(taken)
+        taken.clear()
+        comment.clear()
+
     while i < len(lines):
         line = lines[i]
-        if "private:" in line or any(name in line for name in HIDDEN):
-            hidden = True
-        elif line.startswith("}") or "public:" in line:
-            hidden = False
-        if not line.strip() or hidden or SKIPPED.match(line):
-            if declarations:
-                yield " ".join(comment), declarations
-            comment, declarations, i = [], [], i + 1
+        if found := HIDDEN.match(line):
+            yield from flush()
+            i = end_of_hidden(lines, i, found)
+        elif scopes and line == scopes[-1][0] + "};":
+            yield from flush()
+            scopes.pop()
+            i += 1
+        elif found := CLASS.match(line):
+            yield found[2], " ".join(comment), []
+            comment.clear()
+            scopes.append((found[1], found[2]))
+            i += 1
+        elif line.lstrip().startswith("template <") and CLASS.match(lines[i + 1]):
+            i += 1
+        elif not line.strip() or SKIPPED.match(line):
+            yield from flush()
+            i += 1
         elif found := COMMENT.match(line):
-            if declarations:
-                yield " ".join(comment), declarations
-                comment, declarations = [], []
+            if taken:
+                yield from flush()
             comment.append(found[1])
             i += 1
         else:
-            declaration, i = _declaration(lines, i)
-            declarations.append(declaration)
-    if declarations:
-        yield " ".join(comment), declarations
-
-
-def _dedented(declarations):
-    return [re.sub(r"^ {2}", "", text, flags=re.MULTILINE) for text in declarations]
+            made, i = declaration(lines, i)
+            taken.append(made)
+    yield from flush()
 
 
 def introduction(text):
@@ -76,20 +97,36 @@ def introduction(text):
     made, code = [], False
     for line in text.split("#pragma once", 1)[0].splitlines():
         said = COMMENT.match(line)[1] if COMMENT.match(line) else ""
-        if said.startswith("  ") != code:
-            made += ["", "```cpp"] if not code else ["```", ""]
+        if said.startswith("  ") != code and said:
+            made += ["```", ""] if code else ["", "```cpp"]
             code = not code
         made.append(said[2:] if code else said)
     return "\n".join(made + ["```"] * code).strip()
 
 
+def dedented(declarations):
+    """Returns declarations as a block, without the indentation of their class."""
+    lines = "\n".join(declarations).splitlines()
+    indent = min(len(line) - len(line.lstrip()) for line in lines if line.strip())
+    return "\n".join(line[indent:] for line in lines)
+
+
+def section(header):
+    """Yields the Markdown of a header."""
+    text = header.read_text()
+    yield f"## {header.name}\n\n{introduction(text)}\n"
+    within = ""
+    for name, comment, declarations in entries(text):
+        if name != within or not declarations:
+            yield f"### {name or 'Others of ' + header.name}\n"
+            within = name
+        if declarations:
+            yield f"```cpp\n{dedented(declarations)}\n```\n"
+        if comment:
+            yield f"{comment}\n"
+
+
 def page():
     """Returns the page as Markdown."""
-    parts = [HEAD]
-    for header in sorted(INCLUDE.glob("*.hpp")):
-        text = header.read_text()
-        parts.append(f"## {header.name}\n\n{introduction(text)}\n")
-        for comment, declarations in entries(text):
-            block = "\n".join(_dedented(declarations))
-            parts.append(f"```cpp\n{block}\n```\n\n{comment}\n")
-    return "\n".join(parts)
+    headers = sorted(INCLUDE.glob("*.hpp"))
+    return "\n".join([HEAD, *(part for header in headers for part in section(header))])

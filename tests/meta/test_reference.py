@@ -18,6 +18,7 @@ import zygote
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
+import header_page  # noqa: E402
 import public_names  # noqa: E402
 import reference_pages  # noqa: E402
 
@@ -57,6 +58,14 @@ def test_every_public_name_is_on_a_page(site):
     refused = {f"popart.{name}" for name in reference_pages.refused_names()}
     wanted = {f"{module}.{name}" for module in MODULES for name in names_at_run_time(module)}
     assert len(wanted) > 400 and wanted - site - refused == set()
+
+
+def test_every_class_of_the_headers_has_a_section():
+    page = header_page.page()
+    for header in header_page.INCLUDE.glob("*.hpp"):
+        assert f"## {header.name}\n" in page
+        classes = re.findall(r"^(?:class|struct) (\w+)[^;]*?{", header.read_text(), re.MULTILINE)
+        assert [name for name in classes if f"### {name}\n" not in page] == []
 
 
 def documented(module):
