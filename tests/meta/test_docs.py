@@ -51,6 +51,11 @@ def test_pages_are_short():
     assert short == {}
 
 
+def test_links_of_the_readme_lead_to_files():
+    links = re.findall(r"\]\((?!http)([^)#]+)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
 def test_every_page_is_in_the_navigation():
     listed = set(pages_in(list(navigation().values())))
     written = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md"}
