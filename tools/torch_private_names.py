@@ -4,6 +4,7 @@ A new torch version may change them. check_python.py checks that the list is com
 """
 
 REASONS = {
+    "_BACKENDS": "a backend of torch.compile is added without importing its compiler",
     "_ASMoutput": "the type that AdaptiveLogSoftmaxWithLoss returns, made by its replacement",
     "_BatchNorm": "the common base of batch norms, whose forward is replaced",
     "_C": "torch's native module, for the names below",

@@ -52,6 +52,7 @@ from poptorch._impl.pytree.structures import (
     ICustomArgParser as ICustomArgParser,
     registerCustomArgParser as registerCustomArgParser,
 )
+from poptorch._impl.torch_compile import registration as _torch_compile
 from poptorch._impl.wrapper.compile_hooks import (
     registerPostCompileHook as registerPostCompileHook,
     registerPreCompileHook as registerPreCompileHook,
@@ -129,6 +130,7 @@ def setLogLevel(level: str | int) -> None:
 
 _private_names.install(createPoptorchError=createPoptorchError, setLogLevel=setLogLevel)
 _moved.install()
+_torch_compile.install()
 _environment.check()
 
 # Public names are shown and pickled under the path by which users import them.

@@ -356,6 +356,11 @@ class PoplarExecutor(Inspected):
     def __getattr__(self, name: str):
         if name.startswith("__") or "_state" not in self.__dict__:
             raise AttributeError(f"'PoplarExecutor' object has no attribute '{name}'")
+        if name == "_torchdynamo_orig_callable":  # torch.compile looks for it first
+            raise Error(
+                "[torch.compile] a poptorch wrapper is compiled for the device already. Call it as "
+                "it is, or pass its model with backend='poptorch'."
+            )
         found = getattr(self._state.wrapped.user_model, name)
         if isinstance(found, torch.nn.Parameter) and not hasattr(found, "replicaGrouping"):
             return grouped(found, self._state.wrapped.groupings)
