@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from poptorch import enums
 from poptorch._impl.devices import ipu_pool
-from poptorch._impl.options import core_table, environment, parsing, popart_names, setters
+from poptorch._impl.options import core_table, environment, nested, parsing, popart_names, setters
 from poptorch._impl.options.checks import (
     boolean,
     file_name,
@@ -315,6 +315,46 @@ class Options(OptionsRows):
             raise ConfigFileError(f"{where}: {reason}: {text}") from None
         take(self, draft)
         return self
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Options":
+        """Returns new options with the values of a nested dict, as to_dict() returns it.
+
+        Args:
+            values: Options by attribute, and dicts of options by group. Members of enumerations
+                and dtypes may be texts: {"output_mode": "OutputMode.All"}.
+
+        Returns:
+            The options. Those that `values` leaves out have their defaults.
+
+        Raises:
+            ConfigFileError: An option is unknown, or its check refuses the value.
+
+        Example:
+            >>> Options.from_dict({"device_iterations": 4, "Training": {"auto_loss_scaling": True}})
+        """
+        made = cls()
+        draft = draft_of(made)
+        try:
+            nested.apply(draft, values)
+        except parsing.Refused as error:
+            raise ConfigFileError(f"[options] from_dict: {error}") from None
+        take(made, draft)
+        return made
+
+    def to_dict(self, only_set: bool = False) -> dict[str, Any]:
+        """Returns the options as a nested dict of plain values, for JSON, YAML or from_dict().
+
+        Args:
+            only_set: Leaves out options that have their defaults.
+
+        Returns:
+            Options by attribute, and dicts of options by group.
+
+        Raises:
+            ValueError: The execution strategy is of a class of the user.
+        """
+        return nested.to_dict(self, only_set)
 
     def toDict(self) -> dict[str, Any]:
         """Returns the options for the backend, by name.

@@ -246,6 +246,15 @@ def test_settings_for_another_compiler_are_refused():
         torch.compile(nn.Linear(2, 2), backend="poptorch", mode="max-autotune")(torch.ones(1, 2))
 
 
+def test_options_of_a_dict_are_used(wrappers):
+    options = {"Precision": {"enable_stochastic_rounding": True}}
+    torch.compile(torch.sin, backend="poptorch", options=options)(torch.ones(2))
+    assert wrappers[0].options.Precision.enable_stochastic_rounding
+    with pytest.raises(RuntimeError, match="a graph runs one micro-batch a call"):
+        options = {"device_iterations": 2}
+        torch.compile(torch.cos, backend="poptorch", options=options)(torch.ones(2))
+
+
 def test_wrappers_are_refused():
     with pytest.raises(poptorch.Error, match="compiled for the device already"):
         torch.compile(poptorch.inferenceModel(nn.Linear(2, 2)), backend="poptorch")

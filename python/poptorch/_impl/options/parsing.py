@@ -111,6 +111,16 @@ def _named(parts: list[str]):
     raise Refused(f"{'.'.join(parts)} is neither an enumeration member nor a torch dtype")
 
 
+def member_named(text: str):
+    """Returns the enumeration member or dtype that a text names, or the text if there is none."""
+    if text.count(".") != 1:
+        return text
+    try:
+        return _named(text.split("."))
+    except Refused:
+        return text
+
+
 def _argument(node: ast.expr):
     if isinstance(node, (ast.List, ast.Tuple)):
         kind = list if isinstance(node, ast.List) else tuple
@@ -240,14 +250,9 @@ def apply_json(draft: OptionGroup, text: str, owner: OptionGroup | None) -> None
     """
 
     def convert(value):
-        if isinstance(value, str) and value.count(".") == 1:
-            try:
-                return _named(value.split("."))
-            except Refused:
-                return value
         if isinstance(value, list):
             return [convert(item) for item in value]
-        return value
+        return member_named(value) if isinstance(value, str) else value
 
     def once(pairs):
         names = [name for name, _ in pairs]

@@ -201,6 +201,16 @@ class PipelinedExecution(ExecutionStrategy):
             for block in stage.blocks:
                 add_block(self._stage_ids, block, number)
 
+    @property
+    def auto_stage(self) -> AutoStage | None:
+        """The rule that places blocks; None if the strategy names its stages."""
+        return self._auto
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The stages that the strategy names."""
+        return self._stages
+
     def stage(self, block_id: str) -> Stage:
         """Returns the stage of a block.
 

@@ -11,6 +11,7 @@ from poptorch._impl.torch_compile.aliases import changed_inputs, example_of, res
 from poptorch._impl.torch_compile.lines import Interpreter
 from poptorch._impl.wrapper.executor import PoplarExecutor
 from poptorch._logging import logger_of
+from poptorch.options import Options
 from torch import fx
 
 logger = logger_of(__name__)
@@ -30,10 +31,13 @@ class Program:
     Parameters and buffers are inputs, so that a call sees their current values.
     """
 
-    def __init__(self, graph: fx.GraphModule, examples: Sequence[Any], part: str) -> None:
+    def __init__(
+        self, graph: fx.GraphModule, examples: Sequence[Any], part: str, options: Options
+    ) -> None:
         self._graph = graph
         self._number = next(_numbers[0])
         self._part = part
+        self._options = options
         members = itertools.chain(graph.named_parameters(), graph.named_buffers())
         self._lifted = {name: t for name, t in members if not _CONSTANT.fullmatch(name)}
         self._is_changed = changed_inputs(graph) + [part == "graph"] * len(self._lifted)
@@ -66,7 +70,7 @@ class Program:
         if self._wrappers:
             logger.info(f"{self!r} is compiled again, for other shapes")
         function = _Flat(self._graph, values, [*self._lifted], repr(self))
-        wrapper = PoplarExecutor(function, None, False)
+        wrapper = PoplarExecutor(function, self._options, False)
         wrapper.rng_state = [(torch.initial_seed() + self._number) % 2**63, 0]
         return wrapper
 
