@@ -3,6 +3,7 @@
 The format is that of compile/cache.hpp.
 """
 
+import json
 import time
 from argparse import Namespace
 from collections.abc import Iterator
@@ -17,8 +18,16 @@ _MIB = 2**20
 
 
 def list_entries(given: Namespace) -> int:
-    """Prints key, size and time of the last use of each entry."""
+    """Prints key, size and time of the last use of each entry.
+
+    given.json: whether to print JSON, here and in the other commands.
+    """
     entries = _entries(_folder(given))
+    if given.json:
+        abouts = [(path, path.stat()) for path in entries]
+        _print([{"key": path.stem, "bytes": about.st_size, "used": about.st_mtime}
+                for path, about in abouts])  # fmt: skip
+        return 0
     for path in entries:
         about = path.stat()
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(about.st_mtime))
@@ -29,7 +38,7 @@ def list_entries(given: Namespace) -> int:
 
 def verify(given: Namespace) -> int:
     """Reads every entry; returns 1 if one is damaged."""
-    damaged = 0
+    damaged: list[str] = []
     entries = _entries(_folder(given))
     for path in entries:
         try:
@@ -37,9 +46,11 @@ def verify(given: Namespace) -> int:
             for section in file.sections():
                 file.read(section)
         except Error as error:
-            damaged += 1
-            print(error.message)
-    print(f"{len(entries)} entries, {damaged} damaged")
+            damaged.append(error.message)
+    if given.json:
+        _print({"entries": len(entries), "damaged": damaged})
+    else:
+        print(*damaged, f"{len(entries)} entries, {len(damaged)} damaged", sep="\n")
     return 1 if damaged else 0
 
 
@@ -47,7 +58,7 @@ def prune(given: Namespace) -> int:
     """Removes the entries that the arguments select; without arguments, all entries."""
     entries = _entries(_folder(given))
     kept = 0.0
-    removed = 0
+    removed: list[str] = []
     for path in entries:
         about = path.stat()
         mib = about.st_size / _MIB
@@ -58,11 +69,18 @@ def prune(given: Namespace) -> int:
         is_much = given.to_mib is not None and kept + mib > given.to_mib
         if is_old or is_much or (given.unused_days is None and given.to_mib is None):
             path.unlink(missing_ok=True)
-            removed += 1
+            removed.append(path.stem)
         else:
             kept += mib
-    print(f"{removed} of {len(entries)} entries removed")
+    if given.json:
+        _print({"entries": len(entries), "removed": removed})
+    else:
+        print(f"{len(removed)} of {len(entries)} entries removed")
     return 0
+
+
+def _print(value: object) -> None:
+    print(json.dumps(value, indent=1))
 
 
 def _folder(given: Namespace) -> Path:

@@ -16,15 +16,23 @@ def make(given: Namespace) -> int:
     """Writes the report of given.place into given.to; prints the bottleneck and advice.
 
     given.compare: the report, or executable, to compare with, or None.
+    given.json: whether to print JSON.
     """
     compared = None if given.compare is None else _one(Path(given.compare))
     other = None if compared is None else _data(compared)
     place, to = Path(given.place), Path(given.to)
     found = _found(place)
+    made = []
     for one in found:
         data = _data(one)
         with _telling_damage(one, compared):
-            _make(data, other, to if len(found) == 1 else to / one.relative_to(place))
+            folder = to if len(found) == 1 else to / one.relative_to(place)
+            files.write(folder, data, other)
+            made.append(_findings(data, folder))
+            if not given.json:
+                _print(made[-1])
+    if given.json:
+        print(json.dumps(made, indent=1))
     return 0
 
 
@@ -57,15 +65,24 @@ def _one(place: Path) -> Path:
     return found[0]
 
 
-def _make(data: dict[str, Any], other: dict[str, Any] | None, folder: Path) -> None:
-    files.write(folder, data, other)
-    summary = data["summary"]
+def _findings(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Returns what the command prints of a report."""
+    return {
+        "name": data["model"]["name"],
+        "page": str(folder / "report.html"),
+        "summary": data["summary"],
+        "advice": data["advice"],
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    summary = found["summary"]
     share = summary["shares"][summary["bound_by"]]
-    print(f"{data['model']['name']}: {summary['cycles_per_run']:,} cycles a run, of which "
+    print(f"{found['name']}: {summary['cycles_per_run']:,} cycles a run, of which "
           f"{100 * share:.0f} % {summary['bound_by']}")  # fmt: skip
-    for advice in data["advice"]:
+    for advice in found["advice"]:
         print(f"- {advice['text']} {advice['cure']}")
-    print(f"Wrote {folder / 'report.html'}")
+    print(f"Wrote {found['page']}")
 
 
 def _data(place: Path) -> dict[str, Any]:

@@ -313,6 +313,13 @@ def _holders(pool: Pool, candidates: dict[int, range]) -> str:
     return "held by " + (", ".join(names) or "another process")
 
 
+def processes_with(pool: Pool) -> dict[int, int]:
+    """Returns the process that holds an IPU, by the number of the IPU. Free IPUs are left out."""
+    with pool.lock_folder() as folder:
+        found = {ipu: _holder(folder, f"{ipu}.lock") for ipu in range(pool.ipus)}
+    return {n: int(pid) for n, pid in found.items() if pid and Path("/proc", pid).exists()}
+
+
 def _holder(folder: int, name: str) -> str:
     """Returns the number of the process that holds a file, or ""."""
     try:
