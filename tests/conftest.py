@@ -22,6 +22,7 @@ import torch
 import worlds
 import zygote
 from custom_op_library import custom_op_folder, custom_ops
+from poptorch.integrations import placements
 
 __all__ = ["custom_op_folder", "custom_ops"]  # fixtures of all tests
 
@@ -144,7 +145,7 @@ def world(request, seeded):
 @pytest.fixture
 def micro_batches(world):
     """The micro-batches that a weight update needs to fill the configuration's pipeline."""
-    return worlds.micro_batches_of(world, world.get("ipus", 1), training=True) if world else 1
+    return placements.micro_batches_of(world, world.get("ipus", 1), training=True) if world else 1
 
 
 @pytest.fixture

@@ -30,7 +30,11 @@ from poptorch import (
     poptorch_core as poptorch_core,
     profiling as profiling,
 )
-from poptorch._impl import moved as _moved, private_names as _private_names
+from poptorch._impl import (
+    lightning_registration as _lightning,
+    moved as _moved,
+    private_names as _private_names,
+)
 from poptorch._impl.devices.ipu_pool import (
     ipuHardwareIsAvailable as ipuHardwareIsAvailable,
     ipuHardwareVersion as ipuHardwareVersion,
@@ -142,3 +146,5 @@ profiling.Channel("poptorch").instrument(
     PoplarExecutor,
     *("__call__", "compile", "setOptimizer", "copyWeightsToHost", "copyWeightsToDevice", "destroy"),
 )
+
+_lightning.install()

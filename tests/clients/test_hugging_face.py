@@ -4,10 +4,11 @@ bit-identically.
 
 import copy
 
+import poptorch
 import pytest
 import torch
 import transformers
-from hugging_face_trainer import IPUConfig, Trainer, deparallelize
+from poptorch.integrations.transformers import IPUConfig, IPUTrainer, deparallelize
 
 VOCABULARY, LENGTH = 99, 12
 
@@ -86,12 +87,13 @@ def collate(rows):
 def trainer_of(name, dropout=0.0, config=None):
     torch.manual_seed(0)
     model, parts = MODELS[name](dropout)
-    return Trainer(
+    return IPUTrainer(
         model,
         sentences(60),
         collate,
         config or IPUConfig(),
-        parts=parts,
+        layers=parts[0],
+        head=parts[1],
         learning_rate=1e-3,
         warmup=4,
         batch_size=3,
@@ -161,3 +163,15 @@ def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path):
     assert torch.equal(torch.stack(found), torch.stack(expected[3:]))
     for key, value in whole.model.state_dict().items():
         assert torch.equal(resumed.model.state_dict()[key], value), key
+
+
+def test_numbers_of_layers_must_fit():
+    with pytest.raises(poptorch.Error, match="are 3 layers, but the model has 2"):
+        trainer_of("bert", config=IPUConfig(layers_per_ipu=(1, 2)))
+
+
+def test_a_configuration_survives_a_round_trip():
+    config = IPUConfig(layers_per_ipu=(2, 1), seed=7)
+    assert IPUConfig.from_dict(config.to_dict()).to_dict() == config.to_dict()
+    with pytest.raises(poptorch.Error, match="IPUConfig has no layers"):
+        IPUConfig.from_dict({"layers": 3})

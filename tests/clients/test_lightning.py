@@ -2,13 +2,14 @@
 checkpoints.
 """
 
+import poptorch
 import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 pl = pytest.importorskip("pytorch_lightning")
-from lightning_ipu import IPUStrategy  # noqa: E402
+from poptorch.integrations.lightning import IPUAccelerator, IPUStrategy  # noqa: E402
 from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint  # noqa: E402
 
 
@@ -89,7 +90,7 @@ class OfBatches(Classifier):
 def trainer_of(folder, epochs=3, strategy=None, callbacks=(), **arguments):
     on_cpu = {"accelerator": "cpu", "devices": 1} if strategy is None else {"strategy": strategy}
     return pl.Trainer(
-        **on_cpu,
+        **{**on_cpu, **arguments},
         max_epochs=epochs,
         default_root_dir=folder,
         logger=False,
@@ -98,7 +99,6 @@ def trainer_of(folder, epochs=3, strategy=None, callbacks=(), **arguments):
         enable_progress_bar=False,
         enable_model_summary=False,
         reload_dataloaders_every_n_epochs=1,
-        **arguments,
     )
 
 
@@ -162,5 +162,35 @@ def test_callbacks_stop_a_fit(tmp_path):
 
 def test_gradients_cannot_be_clipped_on_the_host(tmp_path):
     trainer = trainer_of(tmp_path, 1, IPUStrategy(), gradient_clip_val=1.0)
-    with pytest.raises(ValueError, match="max_grad_norm"):
+    with pytest.raises(poptorch.Error, match="max_grad_norm"):
         trainer.fit(Classifier(), Data())
+
+
+def test_the_accelerator_has_a_name(tmp_path):
+    torch.manual_seed(0)
+    module = OfBatches()  # whose steps take (batch, batch_idx)
+    peer = OfBatches()
+    peer.load_state_dict(module.state_dict())
+    trainer = trainer_of(tmp_path, 1, accelerator="ipu", devices=2)
+    assert isinstance(trainer.accelerator, IPUAccelerator)
+    assert isinstance(trainer.strategy, IPUStrategy) and trainer.strategy.replicas == 2
+    trainer.fit(module, Data())
+    trainer_of(tmp_path, 1, accumulate_grad_batches=2).fit(peer, Data())  # both add two batches up
+    for name, value in peer.state_dict().items():
+        torch.testing.assert_close(module.state_dict()[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_several_optimizers_are_refused(tmp_path):
+    class Two(Classifier):
+        def configure_optimizers(self):
+            return [torch.optim.SGD([p], lr=0.1) for p in self.parameters()]
+
+    module = Two()
+    module.automatic_optimization = False
+    with pytest.raises(poptorch.Error, match="one optimizer, not 4"):
+        trainer_of(tmp_path, 1, IPUStrategy(), num_sanity_val_steps=0).fit(module, Data())
+
+
+def test_mixed_precision_is_refused(tmp_path):
+    with pytest.raises(poptorch.Error, match="precision='bf16-true' is not supported"):
+        trainer_of(tmp_path, accelerator="ipu", devices=1, precision="bf16-true")

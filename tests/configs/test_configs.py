@@ -9,7 +9,8 @@ import poptorch
 import pytest
 import torch
 from config_models import MODELS, make
-from worlds import CONFIGS, environment, strategy_of
+from poptorch.integrations.placements import strategy_of
+from worlds import CONFIGS, environment
 
 MICRO_BATCH = 2
 ONE_IPU = {"strategy": "PipelinedExecution", "ipus": 1, "replicas": 1}
