@@ -10,8 +10,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 # Set to an index of CPU builds of PyTorch where the configured one has none.
 TORCH_INDEX ?=
-# Versions stand in _versions.py and pyproject.toml. $(call version,NAME,PACKAGE== ...) pins packages.
-version = $(addsuffix $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' python/poptorch/_versions.py),$(2))
+# Versions stand in versions.py and pyproject.toml. $(call version,NAME,PACKAGE== ...) pins packages.
+version = $(addsuffix $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' python/poptorch_core/versions.py),$(2))
 PYTHON_NEEDED := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
 comma := ,
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq

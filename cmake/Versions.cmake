@@ -1,4 +1,4 @@
-# Reads the versions that python/poptorch/_versions.py and pyproject.toml state.
+# Reads the versions that python/poptorch_core/versions.py and pyproject.toml state.
 function(poptorch_read_version result file line)
   set(path ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
@@ -7,7 +7,7 @@ function(poptorch_read_version result file line)
   set(${result} ${version} PARENT_SCOPE)
 endfunction()
 
-poptorch_read_version(POPTORCH_VERSION python/poptorch/_versions.py VERSION)
-poptorch_read_version(POPTORCH_TORCH_VERSION python/poptorch/_versions.py TORCH)
-poptorch_read_version(POPTORCH_ONEDNN_VERSION python/poptorch/_versions.py ONEDNN)
+poptorch_read_version(POPTORCH_VERSION python/poptorch_core/versions.py VERSION)
+poptorch_read_version(POPTORCH_TORCH_VERSION python/poptorch_core/versions.py TORCH)
+poptorch_read_version(POPTORCH_ONEDNN_VERSION python/poptorch_core/versions.py ONEDNN)
 poptorch_read_version(POPTORCH_PYTHON_VERSION pyproject.toml requires-python)

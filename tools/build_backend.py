@@ -1,7 +1,7 @@
-"""The build backend of pyproject.toml: setuptools, with the versions that _versions.py states.
+"""The build backend of pyproject.toml: setuptools, with the versions that versions.py states.
 
 torch and oneDNN are requirements of the build and of the installed package. Only
-python/poptorch/_versions.py states their versions. pyproject.toml cannot read that file; this
+python/poptorch_core/versions.py states their versions. pyproject.toml cannot read that file; this
 module does.
 """
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  (the hooks that stay as they are)
 
-VERSIONS = runpy.run_path(str(Path(__file__).resolve().parents[1] / "python/poptorch/_versions.py"))
+_FILE = Path(__file__).resolve().parents[1] / "python/poptorch_core/versions.py"
+VERSIONS = runpy.run_path(str(_FILE))
 RUNTIME = [f"torch=={VERSIONS['TORCH']}", f"onednn-cpu-gomp=={VERSIONS['ONEDNN']}"]
 BUILD = [*RUNTIME, f"onednn-devel-cpu-gomp=={VERSIONS['ONEDNN']}"]
 

@@ -21,6 +21,7 @@ from popart.stepping import (
     PyWeightsIO as PyWeightsIO,
     TrainingSession as TrainingSession,
 )
+from poptorch_core import versions as _versions
 from popxl.context import ExecutionContext as ExecutionContext
 from popxl.errors import (
     Error as exception,
@@ -68,3 +69,5 @@ __all__ = [
     "popart_exception",
 ]
 __all__.extend([*enums.ALL, *refused.NAMES])  # pyright: ignore[reportUnsupportedDunderAll]
+
+__version__ = _versions.VERSION

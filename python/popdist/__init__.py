@@ -29,6 +29,7 @@ from popdist.together import (
     registerBackend as registerBackend,
     registerDefaultBackend as registerDefaultBackend,
 )
+from poptorch_core import versions as _versions
 
 
 def synchronize() -> None:
@@ -41,6 +42,8 @@ def synchronize() -> None:
 
     collectives.barrier()
 
+
+__version__ = _versions.VERSION
 
 # The launcher's start-up file has done this, unless Python runs without such files.
 _stand_ins = _os.environ.get(_instance.COMPAT)

@@ -1,5 +1,3 @@
-"""The versions of PopTorch and of its dependencies. CMake, pip and make read this file."""
+"""The versions of PopTorch and of its dependencies, which poptorch_core/versions.py states."""
 
-VERSION = "0.1.0"
-TORCH = "2.13.0"
-ONEDNN = "2023.2.0"
+from poptorch_core.versions import ONEDNN as ONEDNN, TORCH as TORCH, VERSION as VERSION

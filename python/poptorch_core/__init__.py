@@ -5,6 +5,7 @@ Importing this package imports neither of the modules.
 
 import os
 
+from poptorch_core import versions
 from poptorch_core.errors import DependencyError, Error, RecoverableError, UnrecoverableError
 
 for _class in (DependencyError, Error, RecoverableError, UnrecoverableError):
@@ -12,6 +13,8 @@ for _class in (DependencyError, Error, RecoverableError, UnrecoverableError):
 
 # C++ projects pass -DCMAKE_PREFIX_PATH=<this path>, and call find_package(poptorch).
 cmake_prefix_path = os.path.dirname(os.path.abspath(__file__))
+
+__version__ = versions.VERSION
 
 __all__ = [
     "DependencyError",

@@ -4,6 +4,7 @@ An `Ir` is a program: graphs of ops on tensors, with streams from and to the hos
 compiles and runs it on the emulator. docs/popxl.md describes both.
 """
 
+from poptorch_core import versions as _versions
 from popxl import (
     dtypes as dtypes,
     fp8_utils as fp8_utils,
@@ -87,3 +88,5 @@ from popxl.tensor import (
 operators.provide(ops, constant)
 
 import popart._internal.ir as _popart_views  # noqa: F401  (it fills _impl/popart_views.py)
+
+__version__ = _versions.VERSION

@@ -1,5 +1,6 @@
 """Modules with state, named collections, and transforms on top of popxl."""
 
+from poptorch_core import versions as _versions
 from popxl_addons import (
     array_munging as array_munging,
     debugging as debugging,
@@ -121,3 +122,5 @@ from popxl_addons.variable_factory import (
 )
 
 GIT_COMMIT: str | None = None  # the source commit, which is not recorded
+
+__version__ = _versions.VERSION
