@@ -59,10 +59,10 @@ class PrecisionRows(OptionGroup):
             poptorch.Error: A number is not in the range of the option.
         """
     def setPartialsType(self, dtype: dtype) -> Self:
-        """Sets the dtype of partial sums of matmuls and convolutions.
+        """Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the
+        modelled cycles, never values.
 
-        Default: torch.float32. Takes effect at: recorded only: the emulator's values do not
-        depend on it.
+        Default: torch.float32. Takes effect at: compilation.
 
         Args:
             dtype: The value to set.
@@ -722,9 +722,10 @@ class OptionsRows(OptionGroup):
     def setAvailableMemoryProportion(
         self, available_memory_proportion: Mapping[str, float]
     ) -> Self:
-        """Set the share of an IPU's memory for temporary data, by IPU: {'IPU0': 0.5}.
+        """Set the share of a tile's memory for temporary data of products, by IPU: {'IPU0': 0.5}.
+        The default is 0.6.
 
-        Default: {}. Takes effect at: recorded only: the emulator's values do not depend on it.
+        Default: {}. Takes effect at: compilation.
 
         Args:
             available_memory_proportion: The value to set.

@@ -9,11 +9,9 @@ from poptorch._impl.inspection.queries import Inspected
 from poptorch._impl.inspection.source_lines import TellingCall
 from poptorch._impl.optimisers import updates
 from poptorch._impl.optimisers.device_state import Record
-from poptorch._impl.placement import blocks
-from poptorch._impl.placement.strategies import strategy_in
 from poptorch._impl.weights import assigned, newest, transfer
 from poptorch._impl.weights.replica_groups import Request, grouped
-from poptorch._impl.wrapper import anchors, device_binding, lifecycle, model_classes
+from poptorch._impl.wrapper import anchors, description, device_binding, lifecycle, model_classes
 from poptorch._impl.wrapper.call_arguments import Arguments
 from poptorch._impl.wrapper.compiled_model import Compiled, are_expected, existing
 from poptorch._impl.wrapper.host_changes import ModelWatch
@@ -368,15 +366,7 @@ class PoplarExecutor(Inspected):
 
     def __repr__(self) -> str:
         """Returns a line about the wrapper, then the module's tree."""
-        made, compiled = self._state.wrapped, self._state.compiled
-        tree = repr(made.model) if made.module is None else blocks.module_repr(made.module)
-        strategy = type(strategy_in(made.options)).__name__
-        if compiled is None:
-            state = "not compiled"
-        else:
-            ipus = compiled.executable.ipus() * made.options.replication_factor
-            state = f"compiled for {ipus} IPU{'s' if ipus > 1 else ''}"
-        return f"{made.name}: {strategy}, {state}\n{tree}"
+        return description.of_wrapper(self._state)
 
     def __reduce_ex__(self, protocol):
         """Copies and pickles by wrapping a copy of the model again."""
