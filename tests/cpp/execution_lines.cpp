@@ -128,6 +128,7 @@ std::string lines_of(const Case& one) {
 
 poptorch::OptionValue value_of(const std::string& text) {
   if (text.empty()) return text;
+  if (text == "[]") return std::vector<std::string>();
   if (text == "true" || text == "false") return text == "true";
   if (text.find_first_not_of("0123456789") == std::string::npos) return int64_t{std::stoll(text)};
   if (text.find_first_not_of("0123456789.") == std::string::npos) return std::stod(text);
