@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from benchmarks.peers import PEERS
-from benchmarks.workloads import KINDS, WORKLOADS, make
+from benchmarks.workloads import DTYPES, KINDS, WORKLOADS, make
 
 # The first results of a peer may differ from eager's by rounding alone. Later results also differ
 # by what training makes of the rounding: a value that crosses a kink of ReLU changes W4's third
@@ -183,6 +183,10 @@ def expand(names: list[str]) -> list[str]:
             raise SystemExit(
                 f"[benchmarks] no workload is named {key!r}. Those are kinds, "
                 f"{', '.join([*WORKLOADS, *KINDS])}."
+            )
+        if wrong := set(variants) - {"inference", *DTYPES}:
+            raise SystemExit(
+                f"[benchmarks] {name!r}: {sorted(wrong)} must be inference, fp32, fp16 or bf16."
             )
         every += [":".join([k, *variants]) for k in KINDS] if key == "kinds" else [name]
     return every
