@@ -19,6 +19,13 @@ GROUPS = [
     f"poptorch._impl.options.definitions.{group}Options"
     for group in ("Precision", "Training", "TensorLocation", "Emulator", "Distributed", "Jit")
 ]
+POPXL_ERRORS = [
+    f"popxl.errors.{name}"
+    for name in (
+        *("popart_exception", "poplar_application_runtime_error"),
+        *("UnsupportedError", "UndefinedValue"),
+    )
+]
 DATA = ["DataLoader", "AsynchronousDataAccessor"]
 
 
@@ -59,7 +66,8 @@ PAGES = [
          ["poptorch.optim"]),
     Page("tools", "Collectives, testing, profiling", "Modules beside the main one.",
          ["poptorch.distributed", "poptorch.testing", "poptorch.profiling"]),
-    Page("popxl", "popxl", "Programs written op by op.", ["popxl", "popxl.fp8_utils"]),
+    Page("popxl", "popxl", "Programs written op by op.",
+         ["popxl", "popxl.utils", "popxl.fp8_utils"], extra=POPXL_ERRORS),
     Page("popxl-ops", "popxl.ops", "The ops: functions on tensors of the current graph.",
          ["popxl.ops", "popxl.ops.collectives", "popxl.ops.var_updates"]),
     Page("popxl-transforms", "popxl.transforms", "Transforms of graphs.", ["popxl.transforms"]),

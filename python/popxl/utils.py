@@ -94,7 +94,13 @@ def _checked_memmap(x: np.memmap, dtype: "dtype_class | None", downcast: bool) -
 def table_to_string(
     rows: Sequence[Sequence[Any]], delimiter: str = " | ", header: bool = True
 ) -> str:
-    """Returns the rows as lines of aligned columns, the first one underlined."""
+    """Returns the rows as lines of aligned columns, the first one underlined.
+
+    Args:
+        rows: The cells of each row.
+        delimiter: The text between two columns.
+        header: Whether the first row is underlined.
+    """
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
     lines = [
