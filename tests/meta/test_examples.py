@@ -8,6 +8,7 @@ import cpp_twins
 import pytest
 import torch
 from cpp_projects import run
+from load_tool import load_tool
 
 # The first test of a C++ program compiles all of them: minutes if ccache is empty.
 pytestmark = pytest.mark.timeout(900)
@@ -35,16 +36,47 @@ def test_plain_loop():
 
 
 @pytest.mark.shared
-def test_loop_with_hooks_and_callbacks():
-    output = run(sys.executable, EXAMPLES / "python/trainer.py")
-    assert last_number(output, r"accuracy: ([\d.]+)") >= 0.95
+def test_loop_with_schedule_and_checkpoints():
+    output = run(sys.executable, EXAMPLES / "python/save_and_resume.py")
+    assert float(re.search(r"last loss: ([\d.]+)", output)[1]) < 1.0
+    assert output.rstrip().endswith("bit-identical: True")
+
+
+# The last line of an example, with bounds of its numbers.
+LAST_LINES = {
+    "pipelined_transformer": (r"4 IPUs, busy (\d+)% .*, last loss ([\d.]+)", [60, 0], [100, 1]),
+    "phased": (r"last loss ([\d.]+), the same in phases: True", [0], [0.01]),
+    "half_precision": (r"float16, automatic: (\d+) KiB .*, last loss ([\d.]+)", [99, 0], [100, 1]),
+    "server": (r"(\d+) answers, .* are those of the model: True", [40], [40]),
+    "hugging_face": (r"completed: 3 5 7 9 11 13 15 17 19 21 23 (\d+)", [25], [25]),
+    "lightning_digits": (r"accuracy: ([\d.]+)", [0.9], [1]),
+    "torch_compile": (r"poptorch .*: difference (-?\de[+-]\d+)", [-1e-3], [1e-3]),
+    "graph_network": (r"loss ([\d.]+), accuracy .*: ([\d.]+)", [0, 0.6], [0.3, 1]),
+    "diffusion": (r"last loss ([\d.]+), a drawn image has (\d+)% .*", [0, 1], [0.4, 80]),
+}
 
 
 @pytest.mark.shared
-def test_loop_with_schedule_and_checkpoints():
-    output = run(sys.executable, EXAMPLES / "python/checkpoints.py")
-    assert last_number(output, r"last loss: ([\d.]+)") < 1.5
-    assert output.rstrip().endswith("bit-identical: True")
+@pytest.mark.parametrize("name", LAST_LINES)
+def test_gallery(name):
+    pattern, least, most = LAST_LINES[name]
+    needed = {"graph_network": "torch_geometric", "lightning_digits": "pytorch_lightning"}
+    pytest.importorskip(needed.get(name, "transformers"))
+    output = run(sys.executable, EXAMPLES / f"python/{name}.py")
+    found = re.fullmatch(pattern, output.rstrip().splitlines()[-1])
+    assert found, output
+    for text, low, high in zip(found.groups(), least, most, strict=True):
+        assert low <= float(text) <= high, output
+
+
+def test_the_table_of_examples_is_that_of_the_programs():
+    page = load_tool("write_examples_page")
+    assert page.main(["--check"]) == 0, "run python tools/write_examples_page.py"
+    lengths = {
+        name: len((EXAMPLES / f"python/{name}.py").read_text().splitlines())
+        for name in page.EXAMPLES
+    }
+    assert len(lengths) == 14 and max(lengths.values()) < 80, lengths
 
 
 @pytest.mark.shared
