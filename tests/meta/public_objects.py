@@ -6,6 +6,7 @@ import pkgutil
 from functools import cache
 
 PACKAGES = ("poptorch", "popxl", "popxl_addons", "popart")
+BESIDE = "poptorch.integrations"  # not PopTorch's interface; it imports other libraries
 
 
 def modules():
@@ -13,7 +14,7 @@ def modules():
         top = importlib.import_module(package)
         yield top
         for found in pkgutil.walk_packages(top.__path__, package + "."):
-            if not found.name.endswith("__main__"):
+            if not found.name.endswith("__main__") and not found.name.startswith(BESIDE):
                 yield importlib.import_module(found.name)
 
 

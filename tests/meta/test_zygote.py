@@ -34,6 +34,8 @@ NEW_PROCESSES = {
     "behaviour/files/test_program_files.py": "its program has no torch",
     "behaviour/faults/test_signal_faults.py": "stops a process that POPTORCH_FAULT is for alone",
     "behaviour/faults/test_threads.py": "interrupts the end of Python itself",
+    "clients/test_integrations.py": "what integrations import",
+    "clients/test_torch_compile.py": "the order of imports",
     "errors/test_wrapper_messages.py": "what is wrong at import: another torch, a missing library",
     "errors/test_unusual_characters.py": "its program has no torch",
     "flaky.py": "runs pytest",
