@@ -66,6 +66,10 @@ PAGES = [
          ["poptorch.optim"]),
     Page("tools", "Collectives, testing, profiling", "Modules beside the main one.",
          ["poptorch.distributed", "poptorch.testing", "poptorch.profiling"]),
+    Page("integrations", "poptorch.integrations", "Lightning, Hugging Face, TensorBoard and "
+         "Weights & Biases; each module needs its library.",
+         ["poptorch.integrations.lightning", "poptorch.integrations.transformers",
+          "poptorch.integrations.loggers"]),
     Page("popxl", "popxl", "Programs written op by op.",
          ["popxl", "popxl.utils", "popxl.fp8_utils"], extra=POPXL_ERRORS),
     Page("popxl-ops", "popxl.ops", "The ops: functions on tensors of the current graph.",

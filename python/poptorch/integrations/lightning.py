@@ -26,9 +26,9 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"{ROOT}.{name}")
 
 
-Accelerator: Any = _module("accelerators").Accelerator
-Precision: Any = _module("plugins.precision").Precision
-SingleDeviceStrategy: Any = _module("strategies").SingleDeviceStrategy
+_Accelerator: Any = _module("accelerators").Accelerator
+_Precision: Any = _module("plugins.precision").Precision
+_SingleDeviceStrategy: Any = _module("strategies").SingleDeviceStrategy
 _Stage = _module("trainer.states").RunningStage
 _CONNECTOR, _CHOICE = "_AcceleratorConnector", "_choose_strategy"
 
@@ -41,11 +41,18 @@ _STEPS = {
 }
 
 
-class IPUAccelerator(Accelerator):
+class IPUAccelerator(_Accelerator):
     """Runs on `devices` IPUs: as many replicas of a model without annotations."""
 
     def setup_device(self, device: torch.device) -> None:
-        """Checks the device of the host. See Lightning's Accelerator."""
+        """Checks the device of the host.
+
+        Args:
+            device: The device that Lightning calls the root device.
+
+        Raises:
+            poptorch.Error: The device is not a CPU.
+        """
         if device.type != "cpu":
             raise Error(f"[lightning] the host of an IPU is a CPU, not {device}.")
 
@@ -54,12 +61,20 @@ class IPUAccelerator(Accelerator):
 
     @staticmethod
     def parse_devices(devices: Any) -> Any:
-        """Returns the number of replicas."""
+        """Returns the number of replicas.
+
+        Args:
+            devices: The trainer's `devices`.
+        """
         return devices if devices == "auto" else int(devices)
 
     @staticmethod
     def get_parallel_devices(devices: int) -> list[int]:
-        """Returns the numbers of the replicas."""
+        """Returns the numbers of the replicas.
+
+        Args:
+            devices: The number of replicas.
+        """
         return list(range(devices))
 
     @staticmethod
@@ -78,14 +93,29 @@ class IPUAccelerator(Accelerator):
         return "ipu"
 
 
-class IPUPrecision(Precision):
+class IPUPrecision(_Precision):
     """Does nothing for backward and update, which the device's program contains."""
 
     def backward(self, tensor, model, optimizer, *args, **kwargs) -> None:
-        """Does nothing. See Lightning's Precision."""
+        """Does nothing: the device's program has the backward pass.
+
+        Args:
+            tensor: The loss.
+            model: The LightningModule.
+            optimizer: The optimiser.
+            args: Ignored.
+            kwargs: Ignored.
+        """
 
     def optimizer_step(self, optimizer, model, closure, **kwargs) -> Any:
-        """Runs the step, which contains the update. See Lightning's Precision."""
+        """Runs the step, which contains the update.
+
+        Args:
+            optimizer: The optimiser.
+            model: The LightningModule.
+            closure: Runs the training step.
+            kwargs: Ignored.
+        """
         return closure()
 
 
@@ -107,7 +137,7 @@ class _Step(torch.nn.Module):
         return getattr(self.module, self.name)(*batch, **index)
 
 
-class IPUStrategy(SingleDeviceStrategy):
+class IPUStrategy(_SingleDeviceStrategy):
     """Compiles the steps of a LightningModule for IPUs.
 
     A step takes `(batch, batch_idx)`, where the number is always 0, or the parts of a batch. It has
@@ -137,7 +167,14 @@ class IPUStrategy(SingleDeviceStrategy):
         self.poptorch_models: dict[Any, poptorch.PoplarExecutor] = {}
 
     def setup(self, trainer) -> None:
-        """Prepares a run. See Lightning's Strategy."""
+        """Prepares a run.
+
+        Args:
+            trainer: Lightning's trainer.
+
+        Raises:
+            poptorch.Error: The trainer clips gradients.
+        """
         if trainer.gradient_clip_val:
             raise Error(
                 "[lightning] gradient_clip_val is not supported. IPUs clip gradients by an "
@@ -152,7 +189,7 @@ class IPUStrategy(SingleDeviceStrategy):
 
     @precision_plugin.setter
     def precision_plugin(self, plugin: Any) -> None:
-        if plugin is not None and type(plugin) not in (Precision, IPUPrecision):
+        if plugin is not None and type(plugin) not in (_Precision, IPUPrecision):
             raise Error(
                 f"[lightning] precision={plugin.precision!r} is not supported on IPUs. Convert the "
                 "model and the data, for example with model.half()."
@@ -191,7 +228,11 @@ class IPUStrategy(SingleDeviceStrategy):
         return self.lightning_module.trainer.state.stage
 
     def process_dataloader(self, dataloader):
-        """Returns a poptorch.DataLoader with the data, sampler and collation of a loader."""
+        """Returns a poptorch.DataLoader with the data, sampler and collation of a loader.
+
+        Args:
+            dataloader: A torch.utils.data.DataLoader, or a poptorch.DataLoader, which stays.
+        """
         if isinstance(dataloader, poptorch.DataLoader):
             return dataloader
         return poptorch.DataLoader(
@@ -234,14 +275,26 @@ class IPUStrategy(SingleDeviceStrategy):
         return model(*batch) if is_divided else model(batch)
 
     def training_step(self, batch, batch_idx, *others) -> Any:
-        """Runs a step and its update. See Lightning's Strategy."""
+        """Runs a step and its update.
+
+        Args:
+            batch: A combined batch of the loader.
+            batch_idx: Ignored: the step gets 0.
+            others: Ignored.
+        """
         outputs = self._step(batch)
         if isinstance(outputs, dict):
             return outputs | {"loss": outputs["loss"].mean()}
         return outputs.mean()
 
     def validation_step(self, batch, batch_idx, *others) -> Any:
-        """Runs a step without an update. See Lightning's Strategy."""
+        """Runs a step without an update.
+
+        Args:
+            batch: A combined batch of the loader.
+            batch_idx: Ignored: the step gets 0.
+            others: Ignored.
+        """
         return self._step(batch)
 
     test_step = predict_step = validation_step

@@ -43,6 +43,9 @@ class IPUConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "IPUConfig":
         """Returns the configuration that to_dict() has described.
 
+        Args:
+            values: Values by the names of attributes.
+
         Raises:
             poptorch.Error: A name is unknown.
         """
@@ -111,7 +114,12 @@ def parallelize(
 def deparallelize(
     model: nn.Module, hooks: Sequence[torch.utils.hooks.RemovableHandle] = ()
 ) -> None:
-    """Undoes parallelize()."""
+    """Undoes parallelize().
+
+    Args:
+        model: The model whose layers have blocks.
+        hooks: What parallelize() returned.
+    """
     for hook in hooks:
         hook.remove()
     poptorch.removeBlocks(model)
@@ -239,7 +247,11 @@ class IPUTrainer:
         self.global_step += 1
 
     def save(self, folder: str | Path) -> None:
-        """Writes the model, with save_pretrained(), and all that train() needs to continue."""
+        """Writes the model, with save_pretrained(), and all that train() needs to continue.
+
+        Args:
+            folder: The folder to write to; it is made if necessary.
+        """
         training_model = self.compile()
         training_model.copyWeightsToHost()
         saved: Any = self.model
