@@ -157,6 +157,31 @@ TEST(EngineFusion, KeepsValues) {
   }
 }
 
+TEST(EngineFusion, MovesImagesInTheirLayout) {
+  // The pools make and ask for channels-last, and change no value.
+  const program::Program program = lowered(R"(
+graph @main(%x: f32[2,5,6,4], %i: i32[3]) -> (f32[2,10,6,4], f32[2,5,6,12], f32[2,3,4,3], f32[2,5,6,4], f32[3,6,8,6], f32[2,5,8,6], f32[2,10,6,4], f32[2,3,6,4], f32[2,5,3,4]) {
+  %p = max_pool(%x) {dilation=[1, 1], kernel=[1, 1], padding=[0, 0], strides=[1, 1]} : f32[2,5,6,4]
+  %c = concat(%p, %p) {axis=1} : f32[2,10,6,4]
+  %d = concat(%p, %x, %p) {axis=3} : f32[2,5,6,12]
+  %s = slice(%c) {starts=[0, 1, 2, 0], steps=[1, 3, 1, 1], stops=[2, 9, 6, 3]} : f32[2,3,4,3]
+  %r = reverse(%p) {axes=[1, 3]} : f32[2,5,6,4]
+  %a = pad(%p) {high=[1, 0, 2, 0], low=[0, 1, 0, 2], value=0.5} : f32[3,6,8,6]
+  %b = pad(%p) {high=[0, 0, 1, 1], low=[0, 0, 1, 1], mode="reflect"} : f32[2,5,8,6]
+  %n = insert_slice(%c, %s) {starts=[0, 1, 2, 0], steps=[1, 3, 1, 1], stops=[2, 9, 6, 3]} : f32[2,10,6,4]
+  %k = index_select(%p, %i) {axis=1} : f32[2,3,6,4]
+  %l = index_select(%p, %i) {axis=2} : f32[2,5,3,4]
+  return %c, %d, %s, %r, %a, %b, %n, %k, %l
+})");
+  const Outcome plain = outcome(program, {.threads = 1, .layouts = false});
+  EXPECT_EQ(outcome(program, {.threads = 1}), plain);
+  EXPECT_EQ(outcome(program, {.threads = 2}), plain);
+  const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
+  for (const char* moved : {"%c", "%d", "%s", "%r", "%a", "%b", "%n", "%k", "%l"}) {
+    EXPECT_NE(text.find(std::string(moved) + ":channels_last = "), std::string::npos) << moved;
+  }
+}
+
 TEST(EngineFusion, ComputesWhatTheTextSays) {
   const program::Program program = lowered(R"(
 state "w" : f32[3]

@@ -1,5 +1,7 @@
 #include "emulator/kernels/base/layouts.hpp"
 
+#include <algorithm>
+
 namespace poptorch::emulator {
 
 using ir::Shape;
@@ -67,6 +69,54 @@ void choose_elementwise_layouts(KernelRequest& request) {
   for (size_t i = 0; i < request.outputs.size(); ++i) {
     request.output_layouts[i] = request.outputs[i].shape == result.shape ? chosen : Layout{};
   }
+}
+
+void choose_moved_layouts(KernelRequest& request) {
+  const int64_t rank = request.outputs[0].rank();
+  int64_t all = 0, offered = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    if (!request.inputs[i] || request.inputs[i]->rank() != rank) continue;
+    all += request.inputs[i]->elements();
+    const bool last = request.input_layouts[i].kind == Layout::Kind::kChannelsLast;
+    offered += last ? request.inputs[i]->elements() : 0;
+  }
+  Layout chosen;
+  if (rank >= 3 && 2 * offered > all) chosen.kind = Layout::Kind::kChannelsLast;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const bool moved = request.inputs[i] && request.inputs[i]->rank() == rank;
+    request.input_layouts[i] = moved ? chosen : Layout{};
+  }
+  request.output_layouts[0] = chosen;
+}
+
+KernelRequest in_memory_order(KernelRequest request) {
+  const Layout::Kind kind = request.output_layouts[0].kind;
+  if (kind == Layout::Kind::kPlain) return request;
+  const int64_t rank = request.outputs[0].rank();
+  const Shape order = memory_order(rank, kind);
+  auto place_of = [&](int64_t dimension) {
+    return std::find(order.begin(), order.end(), dimension) - order.begin();
+  };
+  for (auto& input : request.inputs) {
+    if (input && input->rank() == rank) input->shape = memory_shape(input->shape, kind);
+  }
+  request.outputs[0].shape = memory_shape(request.outputs[0].shape, kind);
+  request.input_layouts.assign(request.inputs.size(), {});
+  request.output_layouts.assign(request.outputs.size(), {});
+  if (const ir::Attr* axis = request.attrs.find("axis")) {
+    request.attrs.set("axis", int64_t{place_of(std::get<int64_t>(*axis))});
+  }
+  if (const ir::Attr* axes = request.attrs.find("axes")) {
+    ir::Ints places;
+    for (int64_t d : std::get<ir::Ints>(*axes)) places.push_back(place_of(d));
+    request.attrs.set("axes", places);
+  }
+  for (const char* name : {"starts", "stops", "steps", "low", "high"}) {
+    if (const ir::Attr* by_dimension = request.attrs.find(name)) {
+      request.attrs.set(name, ir::Ints(memory_shape(std::get<ir::Ints>(*by_dimension), kind)));
+    }
+  }
+  return request;
 }
 
 }  // namespace poptorch::emulator

@@ -31,4 +31,18 @@ ir::Shape strided_operand(const ir::Shape& operand, const ir::Shape& own, const 
 // plain.
 void choose_elementwise_layouts(KernelRequest& request);
 
+// Chooses the layouts of an op that only moves data of one rank: channels-last if most elements are
+// offered so. The values do not depend on the choice.
+void choose_moved_layouts(KernelRequest& request);
+
+// Returns the same request for the tensors as they are in memory: shapes and the attributes that
+// name or list dimensions are in memory order, and layouts are plain.
+KernelRequest in_memory_order(KernelRequest request);
+
+// A bind function for in_memory_order(request), of a row that has choose_moved_layouts.
+template <std::unique_ptr<BoundKernel> (*bind)(const KernelRequest&)>
+std::unique_ptr<BoundKernel> bind_moved(const KernelRequest& request) {
+  return bind(in_memory_order(request));
+}
+
 }  // namespace poptorch::emulator

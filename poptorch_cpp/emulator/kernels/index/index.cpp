@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/wrapping.hpp"
 #include "emulator/kernels/index/index_places.hpp"
@@ -264,7 +265,9 @@ std::unique_ptr<BoundKernel> bind_window_put(const KernelRequest& request) {
 
 void add_index_kernels(KernelTable& table) {
   table.add({.op = "gather", .bind = bind_gather});
-  table.add({.op = "index_select", .bind = bind_select});
+  table.add({.op = "index_select",
+             .bind = bind_moved<bind_select>,
+             .choose_layouts = choose_moved_layouts});
   table.add({.op = "index", .bind = bind_index});
   table.add({.op = "dynamic_slice", .bind = bind_window});
   table.add({.op = "scatter", .bind = bind_scatter, .in_place_input = {0}});

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/transpose_block.hpp"
 
@@ -267,10 +268,16 @@ std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
 void add_move_kernels(KernelTable& table) {
   table.add({.op = "transpose", .bind = bind_transpose});
   table.add({.op = "broadcast_to", .bind = bind_broadcast});
-  table.add({.op = "slice", .bind = bind_slice});
-  table.add({.op = "concat", .bind = bind_concat});
-  table.add({.op = "reverse", .bind = bind_reverse});
-  table.add({.op = "insert_slice", .bind = bind_insert, .in_place_input = {0}});
+  table.add(
+      {.op = "slice", .bind = bind_moved<bind_slice>, .choose_layouts = choose_moved_layouts});
+  table.add(
+      {.op = "concat", .bind = bind_moved<bind_concat>, .choose_layouts = choose_moved_layouts});
+  table.add(
+      {.op = "reverse", .bind = bind_moved<bind_reverse>, .choose_layouts = choose_moved_layouts});
+  table.add({.op = "insert_slice",
+             .bind = bind_moved<bind_insert>,
+             .choose_layouts = choose_moved_layouts,
+             .in_place_input = {0}});
 }
 
 }  // namespace poptorch::emulator

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 
 namespace poptorch::emulator {
@@ -222,7 +223,7 @@ std::unique_ptr<BoundKernel> bind_one_hot(const KernelRequest& request) {
 }  // namespace
 
 void add_pad_kernels(KernelTable& table) {
-  table.add({.op = "pad", .bind = bind_pad});
+  table.add({.op = "pad", .bind = bind_moved<bind_pad>, .choose_layouts = choose_moved_layouts});
   table.add({.op = "pad_grad", .bind = bind_floats<bind_pad_grad>});
   table.add({.op = "one_hot", .bind = bind_one_hot});
 }
