@@ -1,25 +1,15 @@
 // Endings: chains that kernels apply to sums in registers have the bits of the same chain on stored
 // sums.
 #include <algorithm>
-#include <random>
 
 #include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
 #include "engine_testing.hpp"
 #include "gtest/gtest.h"
+#include "random_floats.hpp"
 
 namespace poptorch::emulator {
 namespace {
-
-using Floats = std::vector<float>;
-
-Floats numbers(int64_t count, unsigned seed) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> number(-1, 1);
-  Floats values(count);
-  for (float& value : values) value = number(generator);
-  return values;
-}
 
 struct ProductSize {
   int64_t m, n, k;
@@ -46,9 +36,9 @@ TEST(Endings, AreThoseOfTheChainOnEverySet) {
   for (const KernelSet* set : host_kernel_sets()) {
     for (auto [m, n, k] :
          {ProductSize{1, 1, 1}, ProductSize{37, 45, 300}, ProductSize{100, 64, 20}}) {
-      const Floats a = numbers(m * k, 1), b = numbers(k * n, 2);
-      const Floats scale = powers_of_two(n), shift = numbers(n, 3);
-      const Floats added = numbers(m * n, 4), bias = numbers(n, 5);
+      const Floats a = random_floats(m * k, 1), b = random_floats(k * n, 2);
+      const Floats scale = powers_of_two(n), shift = random_floats(n, 3);
+      const Floats added = random_floats(m * n, 4), bias = random_floats(n, 5);
       Floats packed(packed_floats(k, n)), plain(m * n), made(m * n), unused(m * n);
       set->gemm.pack({b.data(), n, 1}, k, n, 0, (n + kPanel - 1) / kPanel, packed.data(), k);
       auto run = [&](Floats& c, const Ending* ending) {
@@ -65,14 +55,19 @@ TEST(Endings, AreThoseOfTheChainOnEverySet) {
                           .row_step = n};
       run(unused, &ending);
       ASSERT_EQ(made, ended(plain, scale, shift, added)) << set->name;
-      const int64_t one_tap = 0;
-      for (const Ending* at : {static_cast<const Ending*>(nullptr), &ending}) {
-        set->depthwise_pixel(a.data(), a.data(), nullptr, &one_tap, &one_tap, 1, std::min(n, k),
-                             at ? unused.data() : plain.data(), at);
-      }
-      plain.resize(std::min(n, k));
-      const Floats expected =
-          ended(plain, Floats(scale.begin(), scale.begin() + plain.size()), shift, added);
+      const int64_t one_tap = 0, pixels = std::min<int64_t>(m, 8);
+      const DepthwiseRun neighbours{.x = b.data(),
+                                    .w = b.data(),
+                                    .bias = nullptr,
+                                    .from = &one_tap,
+                                    .with = &one_tap,
+                                    .taps = 1,
+                                    .channels = n,
+                                    .step = n};
+      plain.resize(pixels * n);
+      set->depthwise_pixels(neighbours, pixels, plain.data(), nullptr);
+      set->depthwise_pixels(neighbours, pixels, unused.data(), &ending);
+      const Floats expected = ended(plain, scale, shift, added);
       ASSERT_TRUE(std::equal(expected.begin(), expected.end(), made.begin())) << set->name;
     }
   }

@@ -62,34 +62,40 @@ class Depthwise : public BoundKernel {
     return out * s_.strides[d] - s_.padding[d] + k * s_.dilation[d];
   }
 
-  // Calls use(pixel, taps, elements to add to taps.from) for pixels whose tensor has images of
-  // `sizes`. Neighbours in a row share the taps if all columns of the kernel meet both, and the
-  // taps of the next one are `step` columns away; 0: they never share them.
+  // Calls use(first pixel, count, taps) for runs of pixels in a row of a tensor with images of
+  // `sizes`. Neighbours share the taps if all columns of the kernel meet both, and the taps of the
+  // next one are `step` columns away; 0: they never share them.
   template <typename Along, typename Use>
-  void for_pixels(Range pixels, const Place& sizes, const Place& other, int64_t step, Along along,
-                  Use use) const {
+  void for_runs(Range pixels, const Place& sizes, const Place& other, int64_t step, Along along,
+                Use use) const {
     const int64_t image = sizes[0] * sizes[1] * sizes[2];
     const int64_t other_image = other[0] * other[1] * other[2];
     auto inside = [&](int64_t x) { return x >= 0 && x < other[2]; };
+    auto interior = [&](int64_t w) {
+      return inside(along(2, w, 0)) && inside(along(2, w, s_.kernel[2] - 1));
+    };
     Taps taps;
-    int64_t moved = -1;  // elements from the pixel whose taps these are; negative: none are kept
-    for (int64_t p = pixels.begin; p < pixels.end; ++p) {
+    for (int64_t p = pixels.begin; p < pixels.end;) {
       const int64_t w = p % sizes[2];
-      const bool interior =
-          step > 0 && inside(along(2, w, 0)) && inside(along(2, w, s_.kernel[2] - 1));
-      if (moved >= 0 && interior && w > 0) {
-        moved += step * c_;
-      } else {
-        find_taps(place_of(p, sizes), p / image * other_image, other, along, taps);
-        moved = interior ? 0 : -1;
+      const int64_t most = std::min(sizes[2] - w, pixels.end - p);
+      int64_t count = 1;
+      if (step > 0 && interior(w)) {
+        while (count < most && interior(w + count)) ++count;
       }
-      use(p, taps, std::max<int64_t>(moved, 0));
+      find_taps(place_of(p, sizes), p / image * other_image, other, along, taps);
+      use(p, count, taps);
+      p += count;
     }
+  }
+
+  DepthwiseRun run_of(const float* x, const float* weights, const float* bias, const Taps& taps,
+                      int64_t step) const {
+    return {x, weights, bias, taps.from, taps.with, taps.count, c_, step * c_};
   }
 
   ConvShape s_;
   int64_t c_, ns_ = 0;
-  const DepthwisePixel sums_ = kernel_set().depthwise_pixel;
+  const DepthwisePixels sums_ = kernel_set().depthwise_pixels;
 };
 
 class Forward final : public Depthwise {
@@ -119,49 +125,54 @@ class Forward final : public Depthwise {
     auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
     auto* held = reinterpret_cast<float*>(args.scratch);
     int64_t first = pixels.begin;  // of those that the epilogue has not seen
-    for_pixels(
-        pixels, s_.out, s_.in, s_.strides[2], along,
-        [&](int64_t p, const Taps& taps, int64_t moved) {
-          float* y = out + p * c_;
-          if (epilogue_.is_ending() && partial_ == 1) {
-            const Ending ending = epilogue_.ending(args, p, 0, c_);
-            return sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y,
-                         &ending);
-          }
-          if (partial_ == 1) {
-            sums_(x + moved, weights, bias, taps.from, taps.with, taps.count, c_, y, nullptr);
-          } else {
-            add_partial_sums(x + moved, weights, bias, taps, held, y);
-          }
-          const int64_t made = (p + 1 - first) * c_;
-          const bool full = made >= Epilogue::kTogether || p + 1 == pixels.end;
-          if (!epilogue_ || !full) return;
-          epilogue_.run(args, {.first = first * c_, .cols = made}, args.scratch + own_bytes());
-          first = p + 1;
-        });
+    auto see = [&](int64_t end) {
+      const int64_t made = (end - first) * c_;
+      if (!epilogue_ || (made < Epilogue::kTogether && end < pixels.end)) return;
+      epilogue_.run(args, {.first = first * c_, .cols = made}, args.scratch + own_bytes());
+      first = end;
+    };
+    const int64_t together = std::max<int64_t>(Epilogue::kTogether / c_, 1);
+    for_runs(pixels, s_.out, s_.in, s_.strides[2], along,
+             [&](int64_t p, int64_t count, const Taps& taps) {
+               DepthwiseRun run = run_of(x, weights, bias, taps, s_.strides[2]);
+               if (epilogue_.is_ending() && partial_ == 1) {
+                 const Ending ending = epilogue_.ending(args, p, 0, c_);
+                 return sums_(run, count, nullptr, &ending);
+               }
+               for (int64_t done = 0; done < count;
+                    done += together, run.x += together * run.step) {
+                 const int64_t n = std::min(together, count - done);
+                 if (partial_ == 1) {
+                   sums_(run, n, out + (p + done) * c_, nullptr);
+                 } else {
+                   add_partial_sums(run, n, held, out + (p + done) * c_);
+                 }
+                 see(p + done + n);
+               }
+             });
   }
 
  private:
   static constexpr int kMostSums = 4;
   int64_t own_bytes() const { return partial_ == 1 ? 0 : round_up(4 * c_, 64); }
 
-  void add_partial_sums(const float* x, const float* weights, const float* bias, const Taps& taps,
-                        float* held, float* y) const {
+  void add_partial_sums(DepthwiseRun run, int64_t pixels, float* held, float* y) const {
     Taps parts[kMostSums];
-    for (int i = 0; i < taps.count; ++i) {
-      const int64_t tap = taps.with[i] / c_;
+    for (int i = 0; i < run.taps; ++i) {
+      const int64_t tap = run.with[i] / c_;
       Taps& part = parts[tap < whole_ ? tap % partial_ : 0];
-      part.from[part.count] = taps.from[i];
-      part.with[part.count++] = taps.with[i];
+      part.from[part.count] = run.from[i];
+      part.with[part.count++] = run.with[i];
     }
-    sums_(x, weights, nullptr, parts[0].from, parts[0].with, parts[0].count, c_, y, nullptr);
-    for (int sum = 1; sum < partial_; ++sum) {
-      const Taps& part = parts[sum];
-      if (part.count == 0) continue;
-      sums_(x, weights, nullptr, part.from, part.with, part.count, c_, held, nullptr);
-      for (int64_t c = 0; c < c_; ++c) y[c] += held[c];
+    for (int64_t p = 0; p < pixels; ++p, run.x += run.step, y += c_) {
+      for (int sum = 0; sum < partial_; ++sum) {
+        const Taps& part = parts[sum];
+        if (sum > 0 && part.count == 0) continue;
+        sums_(run_of(run.x, run.w, nullptr, part, 0), 1, sum == 0 ? y : held, nullptr);
+        for (int64_t c = 0; sum > 0 && c < c_; ++c) y[c] += held[c];
+      }
+      for (int64_t c = 0; run.bias && c < c_; ++c) y[c] = run.bias[c] + y[c];
     }
-    for (int64_t c = 0; bias && c < c_; ++c) y[c] = bias[c] + y[c];
   }
 
   int partial_;
@@ -189,11 +200,11 @@ class GradInput final : public Depthwise {
       const int64_t steps = in + s_.padding[d] - k * s_.dilation[d];
       return steps % s_.strides[d] == 0 ? steps / s_.strides[d] : -1;
     };
-    for_pixels(pixels, s_.in, s_.out, s_.strides[2] == 1 ? 1 : 0, output_of_tap,
-               [&](int64_t p, const Taps& taps, int64_t moved) {
-                 sums_(dy + moved, weights, nullptr, taps.from, taps.with, taps.count, c_,
-                       dx + p * c_, nullptr);
-               });
+    const int64_t step = s_.strides[2] == 1 ? 1 : 0;
+    for_runs(pixels, s_.in, s_.out, step, output_of_tap,
+             [&](int64_t p, int64_t count, const Taps& taps) {
+               sums_(run_of(dy, weights, nullptr, taps, step), count, dx + p * c_, nullptr);
+             });
   }
 
  private:

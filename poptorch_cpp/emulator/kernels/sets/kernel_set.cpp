@@ -40,7 +40,7 @@ KernelSet kernels_of_set() {
           .conversions = kConversions,
           .joined = kJoinedSteps,
           .random = kRandomRoutines,
-          .depthwise_pixel = depthwise_pixel,
+          .depthwise_pixels = depthwise_pixels,
           .add_row_products = add_row_products,
           .add_micro_rows = add_micro_rows,
           .add_kernels = add_kernels};

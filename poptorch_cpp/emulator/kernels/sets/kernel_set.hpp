@@ -52,12 +52,20 @@ struct JoinedSteps {
   JoinedStep adam[2][2][2];      // m rounded to half; the ratio rounded; m held as halves
 };
 
-// Sums of a depthwise convolution for one output pixel: tap t multiplies x[from[t] + c] by
-// w[with[t] + c] for each channel c; `bias` and `ending` may be nullptr. With an ending, the sums
-// go there instead of to y.
-using DepthwisePixel = void (*)(const float* x, const float* w, const float* bias,
-                                const int64_t* from, const int64_t* with, int taps,
-                                int64_t channels, float* y, const Ending* ending);
+// The operands of a depthwise convolution for neighbouring output pixels with the same taps. Tap t
+// of pixel p multiplies x[p * step + from[t] + c] by w[with[t] + c] for each channel c. `bias` may
+// be nullptr.
+struct DepthwiseRun {
+  const float *x, *w, *bias;
+  const int64_t *from, *with;
+  int taps;
+  int64_t channels, step;
+};
+
+// Sums for `pixels` output pixels of a run, in the order of the taps. Sums go to y, where pixels
+// follow each other, or to the ending if it is not nullptr.
+using DepthwisePixels = void (*)(const DepthwiseRun& run, int64_t pixels, float* y,
+                                 const Ending* ending);
 
 // Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
 using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,
@@ -80,7 +88,7 @@ struct KernelSet {
   Conversions conversions;
   JoinedSteps joined;
   RandomRoutines random;
-  DepthwisePixel depthwise_pixel;
+  DepthwisePixels depthwise_pixels;
   AddRowProducts add_row_products;
   void (*add_micro_rows)(std::vector<MicroRow>&);
   void (*add_kernels)(KernelTable&);

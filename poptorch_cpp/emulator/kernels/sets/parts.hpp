@@ -18,9 +18,7 @@ extern const RandomRoutines kRandomRoutines;
 
 MicroFn rounding_at_random(ir::DType dtype);
 
-void depthwise_pixel(const float* x, const float* w, const float* bias, const int64_t* from,
-                     const int64_t* with, int taps, int64_t channels, float* y,
-                     const Ending* ending);
+void depthwise_pixels(const DepthwiseRun& run, int64_t pixels, float* y, const Ending* ending);
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
                       int64_t channels, float* y);
 

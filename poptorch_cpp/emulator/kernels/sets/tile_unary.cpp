@@ -38,7 +38,7 @@ bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
 
 void add_activations(std::vector<MicroRow>& rows) {
   add_unary_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
-  add_unary_float(rows, "silu", [](float x) { return x * vec::sigmoid(x); });
+  add_unary_float(rows, "silu", [](float x) { return vec::silu(x); });
   add_unary_float(rows, "softplus", [](float x) { return vec::softplus(x); });
   auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
   auto gelu_erf = [](float x) { return vec::gelu_erf(x); };

@@ -104,43 +104,58 @@ inline float log_bounds(float x, float y) {
 
 inline float log(float x) { return log_bounds(x, log_sum(log_parts(x))); }
 
-inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+// Returns 1 + exp(-x), infinite where the result is beyond the range.
+inline float one_plus_exp_of_negative(float x) {
+  float t = -x;
+  t = t > 89.0f ? 89.0f : t;
+  t = t < -87.0f ? -87.0f : t;
+  const auto [n, grown] = exp_parts(t);
+  return 1.0f + (grown + 1.0f) * power_of_two(static_cast<int32_t>(n));
+}
 
+inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
+inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
+
+// Ends an odd function whose limits are 1 and -1: `y` is its value at |x|, rounded, and 1 for
+// |x| of `top` or more.
+inline float odd_within_one(float x, float y, float top) {
+  y = y > 1.0f ? 1.0f : y;
+  return copysign(abs(x) >= top ? 1.0f : y, x);
+}
+
+// Rational minimax fits in x². Rounding adds up to 3e-7.
 inline float tanh(float x) {
-  const float a = abs(x), s = x * x;
-  float q = 0.0021248546f;
-  q = fma(q, s, -0.00815890357f);
-  q = fma(q, s, 0.0216938388f);
-  q = fma(q, s, -0.0539456457f);
-  q = fma(q, s, 0.133331984f);
-  q = fma(q, s, -0.333333313f);
-  const float near = fma(q * s, x, x);
-  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
-  return a < 0.625f ? near : far;
+  constexpr float kTop = 9.02f;
+  const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
+  float p = 1.3319079e-08f;
+  p = fma(p, s, 2.0583486e-05f);
+  p = fma(p, s, 0.00349403475f);
+  p = fma(p, s, 0.133797184f);
+  p = fma(p, s, 1.0f);
+  float q = 7.762022e-07f;
+  q = fma(q, s, 0.000328339312f);
+  q = fma(q, s, 0.0258710738f);
+  q = fma(q, s, 0.467130333f);
+  q = fma(q, s, 1.0f);
+  return odd_within_one(x, t * p / q, kTop);
 }
 
 inline float erf(float x) {
-  const float a = abs(x), s = x * x;
-  float q = 7.8891193e-05f;
-  q = fma(q, s, -0.000802084105f);
-  q = fma(q, s, 0.00518953521f);
-  q = fma(q, s, -0.0268544443f);
-  q = fma(q, s, 0.112836003f);
-  q = fma(q, s, -0.37612626f);
-  q = fma(q, s, 0.128379166f);
-  const float near = fma(q, x, x);
-  const float t = a > 4.1f ? 4.1f : a;
-  float l = 9.13598512e-08f;  // log(erfc(t))
-  l = fma(l, t, -2.29996549e-05f);
-  l = fma(l, t, 0.00044942167f);
-  l = fma(l, t, -0.0042324448f);
-  l = fma(l, t, 0.025267167f);
-  l = fma(l, t, -0.108496688f);
-  l = fma(l, t, -0.633156359f);
-  l = fma(l, t, -1.12960744f);
-  l = fma(l, t, 0.000193717089f);
-  const float far = copysign(1.0f - exp(l), x);
-  return a < 1.0f ? near : far;
+  constexpr float kTop = 3.92f;
+  const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
+  float p = 2.0500934e-06f;
+  p = fma(p, s, 0.000284882466f);
+  p = fma(p, s, 0.00376559678f);
+  p = fma(p, s, 0.0527486578f);
+  p = fma(p, s, 0.190405965f);
+  p = fma(p, s, 1.12837911f);
+  float q = 3.80917663e-05f;
+  q = fma(q, s, 0.00116253109f);
+  q = fma(q, s, 0.0149691747f);
+  q = fma(q, s, 0.114108905f);
+  q = fma(q, s, 0.502075613f);
+  q = fma(q, s, 1.0f);
+  return odd_within_one(x, t * p / q, kTop);
 }
 
 inline float sin_of(float r) {
