@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 from benchmarks.peers import PEERS
-from benchmarks.workloads import DTYPES, KINDS, WORKLOADS, make
+from benchmarks.workloads import DTYPES, KINDS, LARGE, WORKLOADS, make
 
 # The first results of a peer may differ from eager's by rounding alone. Later results also differ
 # by what training makes of the rounding: a value that crosses a kink of ReLU changes W4's third
@@ -162,7 +162,8 @@ def parse_arguments() -> argparse.Namespace:
         "workloads",
         nargs="*",
         default=list(WORKLOADS),
-        help=f"W0 to W9, {', '.join(KINDS)}, or kinds for these; W5:bf16, gru:inference",
+        help=f"W0 to W9, {', '.join(KINDS)}, or kinds for these; {', '.join(LARGE)}, or large for "
+        "these; W5:bf16, gru:inference",
     )
     parser.add_argument("--peers", default=DEFAULT_PEERS, help=f"of {', '.join(PEERS)}")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -175,20 +176,22 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def expand(names: list[str]) -> list[str]:
-    """Replaces "kinds" and "kinds:inference" by the names of all kinds."""
+    """Replaces "kinds", "large" and "kinds:inference" by the names that they stand for."""
+    groups = {"kinds": KINDS, "large": LARGE}
+    single = [*WORKLOADS, *KINDS, *LARGE]
     every = []
     for name in names:
         key, *variants = name.split(":")
-        if key not in ["kinds", *WORKLOADS, *KINDS]:
+        if key not in [*groups, *single]:
             raise SystemExit(
-                f"[benchmarks] no workload is named {key!r}. Those are kinds, "
-                f"{', '.join([*WORKLOADS, *KINDS])}."
+                f"[benchmarks] no workload is named {key!r}. Those are {', '.join(groups)}, "
+                f"{', '.join(single)}."
             )
         if wrong := set(variants) - {"inference", *DTYPES}:
             raise SystemExit(
                 f"[benchmarks] {name!r}: {sorted(wrong)} must be inference, fp32, fp16 or bf16."
             )
-        every += [":".join([k, *variants]) for k in KINDS] if key == "kinds" else [name]
+        every += [":".join([k, *variants]) for k in groups.get(key, [key])]
     return every
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from benchmarks import models
+from benchmarks.kinds.large import LARGE
 from benchmarks.kinds.rows import KINDS
 from benchmarks.workload import SGD, Workload, images, tokens
 
@@ -84,7 +85,7 @@ class Instance:
 def make(name: str) -> Instance:
     """Builds a workload by name, e.g. "W4", "W5:bf16" or "W5:inference:bf16"."""
     key, *variants = name.split(":")
-    row = (WORKLOADS | KINDS)[key]
+    row = (WORKLOADS | KINDS | LARGE)[key]
     training = row.training and "inference" not in variants
     dtype = DTYPES[next((v for v in variants if v != "inference"), "")]
     with torch.random.fork_rng(devices=[]):

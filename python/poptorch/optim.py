@@ -129,7 +129,8 @@ class Optimizer(_Base):
 
     def has_state(self) -> bool:
         """Returns whether the optimiser has state of a device."""
-        return Record.of(self).state is not None
+        record = Record.of(self)
+        return record.state is not None or record.is_behind
 
     @property
     def ipu_state_is_dirty(self) -> bool:

@@ -124,7 +124,7 @@ class Record:
         if self.loaded:
             self.upload()
         elif not faults.is_lost(compiled):
-            self._see(compiled)
+            self._see_at_first(compiled)
         self.sent = compiled.spec
         compiled.device.has_optimiser = True
 
@@ -150,6 +150,7 @@ class Record:
         if faults.is_lost(compiled):
             self.loaded = self.state is not None
             self.steps_before -= device_steps(compiled) - self._steps_seen
+            self._steps_seen = device_steps(compiled)  # the others are lost
             self.newest = None
             return
         if self.known_at == compiled.device.begun:
@@ -204,6 +205,18 @@ class Record:
             self.state = self.known_at = None
         else:
             self._fetch(compiled)
+
+    def _see_at_first(self, compiled) -> None:
+        """Fetches the state of the device that the optimiser is bound to.
+
+        A device that has made no update has the initial state: refresh() fetches that if it is
+        asked for, because the copy takes as much memory as the device's own. A state that belongs
+        to several wrappers is fetched at once, because it is joined with the others'.
+        """
+        if device_steps(compiled) == 0 and self._elsewhere() is None:
+            self.state, self.known_at, self._steps_seen = None, None, 0
+        else:
+            self._see(compiled)
 
     def _read(self, compiled) -> dict[str, torch.Tensor]:
         """Reads the state of the device.

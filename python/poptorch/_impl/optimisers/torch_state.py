@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from poptorch._impl.optimisers.device_state import Record, device_steps
-from poptorch._impl.optimisers.names import named_parameters
+from poptorch._impl.optimisers.names import named_parameters, renamed
 from poptorch._impl.optimisers.state_names import ONE_STEP, PREFIXES, STEP, slots_of, steps_in
 from poptorch._impl.wrapper.compiled_model import Compiled, existing
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
@@ -153,7 +153,7 @@ def _after_load_state_dict(optimizer: torch.optim.Optimizer) -> None:
     wrapper = record.wrapper
     if wrapper is not None and record.compiled is not None:
         record.refresh()
-        _take_from_host(optimizer, record, wrapper)
+        _take_from_host(optimizer, record, wrapper, resets=True)
         if record.loaded:
             record.steps_before -= device_steps(record.compiled)
             record.upload()
@@ -201,19 +201,27 @@ def _bring_to_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wr
             optimizer.state[parameter] = entry
 
 
-def _take_from_host(optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper) -> None:
+def _take_from_host(
+    optimizer: torch.optim.Optimizer, record: Record, wrapper: Wrapper, resets: bool = False
+) -> None:
+    """Makes the optimiser's state on the host the state to upload.
+
+    Args:
+        resets: moments that the host does not have become zero, as in torch's next step.
+    """
     _restore_unrounded(optimizer)
     compiled = existing(wrapper_state(wrapper).compiled)
     kind, held = compiled.trained_spec["kind"], record.state or {}
     found, steps, names = {}, {}, record.names.of(wrapper)
+    reset = {renamed(key, names) for key in slots_of(compiled)} if resets else held
     for name, parameter in _parameters(optimizer, wrapper):
         entry, known = optimizer.state.get(parameter, {}), names[name]
         steps[name] = _steps_of(entry)
         for what, prefix in PREFIXES[kind].items():
             if entry.get(what) is not None:
                 found[prefix + known] = entry[what].detach().clone()
-            elif prefix + known in held:  # the loaded state has no moment yet: start from zeros
-                found[prefix + known] = torch.zeros_like(held[prefix + known])
+            elif prefix + known in reset:
+                found[prefix + known] = torch.zeros_like(held.get(prefix + known, parameter))
     if found:
         for key in slots_of(compiled):
             name = key.removeprefix(STEP)
