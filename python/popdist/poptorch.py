@@ -1,6 +1,8 @@
 """PopTorch's options for an instance, and its rows of a batch."""
 
-from typing import Any, NoReturn
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import poptorch
 import torch
@@ -17,21 +19,30 @@ from poptorch._impl.options.stored_values import state_of
 from poptorch_core import Error
 
 
-def _refused(name: str) -> Any:
-    def refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
-        raise RuntimeError(f"Cannot call `{name}` with popdist.poptorch.Options")
+def _launchers(plain: Callable, group: str = "") -> Any:
+    """Returns the method of a setting that the launcher decides, if there is a launcher.
 
-    refuse.__name__ = name.rpartition(".")[2]
-    refuse.__doc__ = "Raises RuntimeError: the launcher decides."
-    return refuse
+    plain: the method of poptorch.Options, or of the group that an error names.
+    """
+
+    @wraps(plain)
+    def set_or_refuse(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        if isPopdistEnvSet():
+            name = group + plain.__name__
+            # PopTorch's own message, which programs compare.
+            raise RuntimeError(f"Cannot call `{name}` with popdist.poptorch.Options")
+        return plain(self, *arguments, **keywords)
+
+    set_or_refuse.__doc__ = f"{plain.__doc__}\n\nRaises RuntimeError if a launcher decides it."
+    return set_or_refuse
 
 
 class DistributedOptions(_Base):
     """The number of this instance, which the launcher sets."""
 
-    disable = _refused("Distributed.disable")
-    setEnvVarNames = _refused("Distributed.setEnvVarNames")
-    configureProcessId = _refused("Distributed.configureProcessId")
+    disable = _launchers(_Base.disable, "Distributed.")
+    setEnvVarNames = _launchers(_Base.setEnvVarNames, "Distributed.")
+    configureProcessId = _launchers(_Base.configureProcessId, "Distributed.")
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +53,8 @@ class DistributedOptions(_Base):
 class Options(poptorch.Options):
     """poptorch.Options of this instance: its replicas, its number, its device.
 
-    Setting an option that the launcher decides raises RuntimeError.
+    Setting an option that the launcher decides raises RuntimeError. Without a launcher, these are
+    the options of one instance, and all of them can be set.
 
     Args:
         ipus_per_replica: The launcher's number; None takes it from the launcher.
@@ -51,8 +63,8 @@ class Options(poptorch.Options):
         poptorch.Error: ipus_per_replica differs from the launcher's number.
     """
 
-    useIpuId = _refused("useIpuId")
-    replicationFactor = _refused("replicationFactor")
+    useIpuId = _launchers(poptorch.Options.useIpuId)
+    replicationFactor = _launchers(poptorch.Options.replicationFactor)
 
     def __init__(self, ipus_per_replica: int | None = None) -> None:
         super().__init__()

@@ -134,7 +134,6 @@ def setLogLevel(level: str | int) -> None:
 
 _private_names.install(createPoptorchError=createPoptorchError, setLogLevel=setLogLevel)
 _moved.install()
-_torch_compile.install()
 _environment.check()
 
 # Public names are shown and pickled under the path by which users import them.
@@ -147,4 +146,5 @@ profiling.Channel("poptorch").instrument(
     *("__call__", "compile", "setOptimizer", "copyWeightsToHost", "copyWeightsToDevice", "destroy"),
 )
 
+_torch_compile.install(PoplarExecutor)
 _lightning.install()

@@ -258,3 +258,47 @@ def test_options_of_a_dict_are_used(wrappers):
 def test_wrappers_are_refused():
     with pytest.raises(poptorch.Error, match="compiled for the device already"):
         torch.compile(poptorch.inferenceModel(nn.Linear(2, 2)), backend="poptorch")
+
+
+class Loss(nn.Linear):
+    """A layer whose result is a loss."""
+
+    def __init__(self):
+        super().__init__(2, 2)
+
+    def forward(self, input):
+        return poptorch.identity_loss(super().forward(input).square(), reduction="mean")
+
+
+@pytest.mark.parametrize("backend", ["poptorch", "eager"])
+def test_calls_of_wrappers_within_a_compiled_function_run_by_themselves(backend):
+    model = nn.Linear(2, 2)
+    wrapped = poptorch.inferenceModel(model)
+
+    def doubled(x):
+        return wrapped(x + 1) * 2
+
+    call, x = torch.compile(doubled, backend=backend), torch.ones(3, 2)
+    for _ in range(2):
+        assert torch.equal(call(x), wrapped(x + 1) * 2)
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match="wrapper runs on the device by itself. Call it outside"):
+        torch.compile(doubled, backend=backend, fullgraph=True)(x)
+
+
+def test_training_wrappers_within_a_compiled_function_train():
+    def trained(compiles):
+        torch.manual_seed(0)
+        model = Loss()
+        wrapped = poptorch.trainingModel(model, None, torch.optim.SGD(model.parameters(), lr=0.1))
+
+        def step(x):
+            return wrapped(x) + 1
+
+        step = torch.compile(step, backend="poptorch") if compiles else step
+        losses = [step(torch.ones(3, 2)) for _ in range(3)]
+        return losses, model.state_dict()
+
+    (losses, weights), (expected, wanted) = trained(True), trained(False)
+    assert torch.equal(torch.stack(losses), torch.stack(expected))
+    assert all(torch.equal(weights[name], value) for name, value in wanted.items())

@@ -94,6 +94,28 @@ def test_scripts_that_cannot_be_planned(run, ends, message):
     assert status == 2 and message in printed.err
 
 
+def test_plans_count_ipus_from_one(run):
+    status, printed = run("plan", "--ipus", 0, "{script}")
+    assert status == 2 and "[plan] num_ipus is 0. Pass a whole number" in printed.err
+
+
+@pytest.mark.parametrize("command", ["explain", "plan", "estimate"])
+def test_folders_are_no_scripts(run, tmp_path, command):
+    status, printed = run(command, tmp_path)
+    assert status == 2 and f"{str(tmp_path)!r} is not a file" in printed.err
+
+
+@pytest.mark.parametrize("amount", ["-1", "nan", "much"])
+@pytest.mark.parametrize("option", ["--to-mib", "--unused-days"])
+def test_prune_keeps_everything_if_an_amount_is_wrong(run, tmp_path, option, amount, capsys):
+    options = poptorch.Options().enableExecutableCaching(str(tmp_path / "cache"))
+    poptorch.inferenceModel(torch.nn.Linear(2, 2), options).compile(torch.ones(1, 2))
+    with pytest.raises(SystemExit):
+        run("cache", "prune", f"{option}={amount}", tmp_path / "cache")
+    assert f"{amount!r} is not a number of 0 or more" in capsys.readouterr().err
+    assert len([*(tmp_path / "cache").iterdir()]) == 1
+
+
 def test_cache_commands_print_data(run, tmp_path):
     options = poptorch.Options().enableExecutableCaching(str(tmp_path / "cache"))
     poptorch.inferenceModel(torch.nn.Linear(2, 2), options).compile(torch.ones(1, 2))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import poptorch
 import pytest
 import torch
-from poptorch._impl.options import core_table
+from poptorch._impl.options import argument_texts, core_table, rows
 from poptorch._impl.options.group_class import OptionGroup, groups_of
 from poptorch_core import _core
 
@@ -174,3 +174,18 @@ def test_options_reach_the_compiler():
     assert "random_seed=7" in text
     assert "floating_point_exceptions=true" in text
     assert 'location "weights" {least_off_chip=1, on_chip=false}' in text
+
+
+def test_each_argument_of_a_setter_has_its_own_text():
+    found = {}
+    options = poptorch.Options()
+    for group in [*groups_of(options).values(), poptorch.TensorLocationSettings()]:
+        for row in group.ROWS:
+            method = getattr(type(group), row.name)
+            if method.__module__ == rows.__name__:  # the others have docstrings by hand
+                names = [*inspect.signature(method).parameters][1:]
+                found |= {row.name: set(names)} if names else {}
+                for name in names:
+                    assert f"    {name}: " in method.__doc__ and "value to set" not in method.__doc__
+    assert found == {name: set(texts) for name, texts in argument_texts.TEXTS.items()}
+    assert "Allowed: 1 to " in poptorch.Options.deviceIterations.__doc__

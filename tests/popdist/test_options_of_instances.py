@@ -56,23 +56,38 @@ def test_another_number_of_ipus_is_refused(launched):
         popdist.poptorch.Options(ipus_per_replica=2)
 
 
-@pytest.mark.parametrize(
-    "name, arguments",
-    [
-        ("useIpuId", (1,)),
-        ("replicationFactor", (2,)),
-        ("Distributed.disable", ()),
-        ("Distributed.setEnvVarNames", ("A", "B")),
-        ("Distributed.configureProcessId", (0, 2)),
-    ],
-)
-def test_what_the_launcher_decides_cannot_be_set(name, arguments):
-    options = popdist.poptorch.Options()
+DECIDED = {
+    "useIpuId": (1,),
+    "replicationFactor": (2,),
+    "Distributed.disable": (),
+    "Distributed.setEnvVarNames": ("A", "B"),
+    "Distributed.configureProcessId": (0, 2),
+}
+
+
+def setter(options, name):
     for part in name.split("."):
         options = getattr(options, part)
+    return options
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_what_the_launcher_decides_cannot_be_set(launched, name):
+    options = popdist.poptorch.Options()
     with pytest.raises(RuntimeError) as raised:
-        options(*arguments)
+        setter(options, name)(*DECIDED[name])
     assert str(raised.value) == f"Cannot call `{name}` with popdist.poptorch.Options"
+    assert of_distributed(options) == (1, 3, 3) and options.replication_factor == 2
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_without_a_launcher_everything_can_be_set(name, monkeypatch):
+    monkeypatch.setenv("A", "4")
+    monkeypatch.setenv("B", "3")
+    options, plain = popdist.poptorch.Options(), poptorch.Options()
+    for some in (options, plain):
+        setter(some.outputMode(poptorch.OutputMode.All), name)(*DECIDED[name])
+    assert options.toDict() == plain.toDict()
 
 
 def test_to_dict_leaves_options_as_they_were(launched):

@@ -4,6 +4,7 @@ compiled programs.
 
 import copy
 import itertools
+import re
 
 import numpy
 import poptorch
@@ -171,3 +172,31 @@ def test_shared_weights_are_never_parted():
     assert found.cuts == ["last"]
     with pytest.raises(poptorch.Error, match="3 IPUs need 2 cuts, but this model allows only 1 "):
         poptorch.plan(model, torch.zeros(1, 4, dtype=torch.int32), 3)
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.0, "2", True, None])
+def test_numbers_of_ipus_that_do_not_exist_are_refused(number):
+    with pytest.raises(poptorch.Error, match=re.escape(f"[plan] num_ipus is {number!r}. Pass a ")):
+        poptorch.plan(Chain(), (torch.randn(4, 64), torch.randn(4, 32)), number)
+
+
+@pytest.mark.parametrize("function", [poptorch.plan, poptorch.estimate, poptorch.explain])
+def test_arguments_of_other_types_are_refused(function):
+    rest = (2,) if function is poptorch.plan else ()
+    inputs = (torch.randn(4, 64), torch.randn(4, 32))
+    name = function.__name__
+    with pytest.raises(poptorch.Error, match=rf"^.*\[{name}\] training is 'yes'\. Pass True, "):
+        function(Chain(), inputs, *rest, training="yes")
+    if function is not poptorch.explain:
+        with pytest.raises(poptorch.Error, match=rf"\[{name}\] options is {{'a': 1}}\. Pass "):
+            function(Chain(), inputs, *rest, options={"a": 1})
+
+
+def test_a_wrapper_gives_its_options_and_optimiser():
+    model, inputs = Chain(), (torch.randn(4, 64), torch.randn(4, 32))
+    options = poptorch.Options()
+    options.Training.gradientAccumulation(6)
+    optimizer = torch.optim.Adam(model.parameters())
+    asked = poptorch.plan(model, inputs, 2, options=options, optimizer=optimizer)
+    wrapped = poptorch.trainingModel(model, options, optimizer)
+    assert str(poptorch.plan(wrapped, inputs, 2)) == str(asked)

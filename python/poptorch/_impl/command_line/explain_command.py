@@ -44,19 +44,11 @@ def plan(given: Namespace) -> int:
     found: list[poptorch.Plan] = []
 
     def visit(wrapper: PoplarExecutor, args: tuple, kwargs: dict[str, Any]) -> None:
-        state = wrapper_state(wrapper)
-        wrapped = state.wrapped
-        if wrapped.module is None:
+        if wrapper_state(wrapper).wrapped.module is None:
             raise Error("[plan] the script wraps a function, which has no modules to divide.")
         inputs = _micro_batch(wrapper, args, kwargs)
         with contextlib.redirect_stdout(io.StringIO()):  # it prints the plan
-            made = poptorch.plan(
-                wrapped.module,
-                inputs,
-                given.ipus,
-                training=wrapped.training,
-                optimizer=state.optimizer,
-            )
+            made = poptorch.plan(wrapper, inputs, given.ipus)
         found.append(made)
 
     _look(given, visit, found)

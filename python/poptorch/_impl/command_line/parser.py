@@ -1,6 +1,7 @@
 """The arguments of `python -m poptorch`."""
 
 import argparse
+import math
 from collections.abc import Callable
 
 from poptorch._impl.command_line import (
@@ -28,7 +29,8 @@ def make() -> argparse.ArgumentParser:
     _with_script(explain, explain_command.explain)
     text = "run a script until it calls a wrapped model, and divide the model into stages"
     plan = topics.add_parser("plan", help=text, description=text)
-    plan.add_argument("--ipus", type=int, default=2, metavar="N", help="stages; default: 2")
+    plan.add_argument("--ipus", type=int, default=2, metavar="N",
+                      help="the number of IPUs, one a stage; default: 2")  # fmt: skip
     _with_script(plan, explain_command.plan)
     text = "run a script until it calls a wrapped model, and print the model's memory and speed"
     estimate = topics.add_parser("estimate", help=text, description=text)
@@ -74,10 +76,21 @@ def _add_cache(topics) -> None:
         action.add_argument("folder", nargs="?", help="default: POPTORCH_CACHE_DIR")
         _with_json(action, work)
         if name == "prune":
-            action.add_argument("--unused-days", type=float, metavar="N",
+            action.add_argument("--unused-days", type=_amount, metavar="N",
                                 help="remove entries that were not used for N days")  # fmt: skip
-            action.add_argument("--to-mib", type=float, metavar="N",
+            action.add_argument("--to-mib", type=_amount, metavar="N",
                                 help="remove entries until N MiB or less are left")  # fmt: skip
+
+
+def _amount(text: str) -> float:
+    """Parses a number of 0 or more."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not amount >= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return amount
 
 
 def _add_file(topics) -> None:

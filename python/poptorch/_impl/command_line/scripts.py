@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 from poptorch._impl.wrapper.executor import PoplarExecutor
+from poptorch_core import Error
 
 # Gets a wrapper with the positional arguments and the keywords of a call.
 Visit = Callable[[PoplarExecutor, tuple, dict[str, Any]], object]
@@ -26,6 +27,8 @@ def run(given: Namespace, visit: Visit) -> None:
     given.script: the script. given.arguments: its command line.
     given.meta: whether the script creates its tensors on device meta.
     """
+    if not os.path.isfile(given.script):
+        raise Error(f"[command line] {given.script!r} is not a file. Name a Python script.")
     before = sys.argv
     sys.argv = [given.script, *given.arguments]
     sys.path.insert(0, os.path.dirname(os.path.abspath(given.script)))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from poptorch import optim
 from poptorch._impl.devices import ipu_pool
-from poptorch._impl.inspection import program_report
+from poptorch._impl.inspection import given, program_report
 from poptorch._impl.inspection.source_lines import TellingCall
 from poptorch._impl.options.group_class import value_of
 from poptorch._impl.wrapper import compilation, device_binding, model_classes, spec
@@ -196,8 +196,8 @@ def estimate(
 
     Raises:
         AssertionError: There are too many inputs, or an option is invalid.
-        poptorch.Error: The model cannot be compiled. The message names the line of code that needs
-            values, if there is one.
+        poptorch.Error: An argument has a wrong type, or the model cannot be compiled. The message
+            names the line of code that needs values, if there is one.
 
     Example:
         >>> with torch.device("meta"):
@@ -205,6 +205,8 @@ def estimate(
         >>> options = poptorch.Options().useOfflineIpuTarget(21).replicationFactor(16)
         >>> print(poptorch.estimate(model, tokens, options))
     """
+    given.check_training("estimate", training)
+    given.check_options("estimate", options)
     if isinstance(model, PoplarExecutor):
         state = wrapper_state(model)
         options = state.wrapped.asked if options is None else options

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from poptorch._impl.inspection import notebook
+from poptorch._impl.inspection import given, notebook
 from poptorch._impl.trace import session
 from poptorch._impl.wrapper import results
 from poptorch._impl.wrapper.call_arguments import of_micro_batch
@@ -138,11 +138,13 @@ def explain(model: Any, inputs, *, training: bool | None = None) -> Explanation:
 
     Raises:
         AssertionError: There are too many inputs.
-        poptorch.Error: An input is missing, or is not a plain tensor of the host.
+        poptorch.Error: An input is missing, or is not a plain tensor of the host; or `training` is
+            not a bool.
 
     Example:
         >>> print(poptorch.explain(model, torch.zeros(8, 3, 32, 32)))
     """
+    given.check_training("explain", training)
     if isinstance(model, PoplarExecutor):
         model = model.model
     module = model if isinstance(model, torch.nn.Module) else None

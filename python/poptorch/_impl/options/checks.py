@@ -14,6 +14,12 @@ Folder: TypeAlias = str | os.PathLike[str] | None
 LARGEST = 2**31 - 1  # products of two such numbers fit into 64 bits
 
 
+def _allowing(allowed: str, check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns the check, with the text that documents its values."""
+    check.allowed = allowed  # type: ignore[attr-defined]
+    return check
+
+
 def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
     """Accepts whole numbers of a range."""
 
@@ -26,7 +32,7 @@ def whole(least: int, most: int = LARGEST) -> Callable[[int], int]:
             )
         return value
 
-    return check
+    return _allowing(f"{least} to {most}", check)
 
 
 def positive(most: int) -> Callable[[int], int]:
@@ -39,7 +45,7 @@ def positive(most: int) -> Callable[[int], int]:
             )
         return value
 
-    return check
+    return _allowing(f"1 to {most}", check)
 
 
 positive_int = positive(LARGEST)
@@ -54,20 +60,20 @@ def even(least: int, most: int, allowed: str) -> Callable[[int], int]:
             raise AssertionError(f"[options] expected {allowed} but got {value!r}.")
         return value
 
-    return check
+    return _allowing(allowed, check)
 
 
 def one_of(words: Sequence[str]) -> Callable[[str], str]:
     """Accepts some texts; an empty one among them stands for "none of the others"."""
+    *most, last = (repr(word) for word in words if word)
+    named = f"{', '.join(most)} or {last}"
 
     def check(value: str) -> str:
         if not isinstance(value, str) or value not in words:
-            *most, last = (repr(word) for word in words if word)
-            named = f"{', '.join(most)} or {last}"
             raise ValueError(f"[options] expected {named} but got {value!r}.")
         return value
 
-    return check
+    return _allowing(f"{named}, or '' for the default" if "" in words else named, check)
 
 
 def boolean(value: bool) -> bool:

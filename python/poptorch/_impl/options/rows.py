@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from poptorch._impl.options import argument_texts
 from poptorch._impl.options.stored_values import Session, state_of
 
 # When or where an option takes effect.
@@ -124,7 +125,11 @@ def _docstring(row: Row, arguments: list[str]) -> str:
     effect = f"Default: {', '.join(values) or 'none'}. Takes effect at: {row.effect}."
     lines = [row.doc, "", effect]
     if arguments:
-        lines += ["", "Args:", *(f"    {name}: The value to set." for name in arguments)]
+        texts = argument_texts.TEXTS.get(row.name, {})
+        allowed = getattr(row.check, "allowed", "")
+        ranged = f" Allowed: {allowed}." if allowed else ""
+        lines += ["", "Args:"]
+        lines += [f"    {name}: {texts.get(name, row.doc)}{ranged}" for name in arguments]
     lines += ["", "Returns:", "    The options, so that calls can be chained."]
     lines += ["", "Raises:", "    AttributeError: The options are frozen: a wrapper uses them.",
               "    AssertionError: A value is of another type, or is not allowed.",

@@ -32,7 +32,7 @@ class PrecisionRows(OptionGroup):
         Default: False. Takes effect at: compilation.
 
         Args:
-            enabled: The value to set.
+            enabled: True to round at random, False to the nearest.
 
         Returns:
             The options, so that calls can be chained.
@@ -48,7 +48,7 @@ class PrecisionRows(OptionGroup):
         Default: False. Takes effect at: compilation.
 
         Args:
-            enabled: The value to set.
+            enabled: True to stop at the first such value, False to continue with it.
 
         Returns:
             The options, so that calls can be chained.
@@ -65,7 +65,7 @@ class PrecisionRows(OptionGroup):
         Default: torch.float32. Takes effect at: compilation.
 
         Args:
-            dtype: The value to set.
+            dtype: torch.float or torch.half.
 
         Returns:
             The options, so that calls can be chained.
@@ -82,7 +82,7 @@ class PrecisionRows(OptionGroup):
         it.
 
         Args:
-            half_float_casting: The value to set.
+            half_float_casting: Ignored.
 
         Returns:
             The options, so that calls can be chained.
@@ -99,7 +99,7 @@ class PrecisionRows(OptionGroup):
         it.
 
         Args:
-            value: The value to set.
+            value: Ignored; True or False.
 
         Returns:
             The options, so that calls can be chained.
@@ -122,7 +122,8 @@ class TrainingRows(OptionGroup):
         Default: 1. Takes effect at: compilation.
 
         Args:
-            gradient_accumulation: The value to set.
+            gradient_accumulation: Micro-batches in each weight update. Allowed: 1 to
+                1073741824.
 
         Returns:
             The options, so that calls can be chained.
@@ -138,7 +139,7 @@ class TrainingRows(OptionGroup):
         Default: Mean. Takes effect at: compilation.
 
         Args:
-            reduction_type: The value to set.
+            reduction_type: ReductionType.Mean or ReductionType.Sum.
 
         Returns:
             The options, so that calls can be chained.
@@ -156,7 +157,9 @@ class TrainingRows(OptionGroup):
         Default: Post. Takes effect at: compilation.
 
         Args:
-            mean_reduction_strategy: The value to set.
+            mean_reduction_strategy: MeanReductionStrategy.Post or
+                MeanReductionStrategy.Running. PostAndLoss is deprecated and has the effect of
+                Post.
 
         Returns:
             The options, so that calls can be chained.
@@ -172,7 +175,7 @@ class TrainingRows(OptionGroup):
         Default: False. Takes effect at: compilation.
 
         Args:
-            enabled: The value to set.
+            enabled: True to adapt the scale, False to keep the given one.
 
         Returns:
             The options, so that calls can be chained.
@@ -189,7 +192,7 @@ class TrainingRows(OptionGroup):
         it.
 
         Args:
-            enabled: The value to set.
+            enabled: Recorded; True or False.
 
         Returns:
             The options, so that calls can be chained.
@@ -208,7 +211,7 @@ class JitRows(OptionGroup):
         it.
 
         Args:
-            trace_model: The value to set.
+            trace_model: False; True raises an error.
 
         Returns:
             The options, so that calls can be chained.
@@ -227,7 +230,8 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            use: The value to set.
+            use: True for the memory of the IPU, False for Streaming Memory, None for the
+                default.
 
         Returns:
             The options, so that calls can be chained.
@@ -243,7 +247,8 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: 2. Takes effect at: compilation.
 
         Args:
-            min_elements: The value to set.
+            min_elements: Elements of the smallest tensor that may leave the chip. Allowed: 0 to
+                9223372036854775806.
 
         Returns:
             The options, so that calls can be chained.
@@ -259,7 +264,7 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: 0. Takes effect at: compilation.
 
         Args:
-            use: The value to set.
+            use: True to keep a share in each replica, False to keep the tensor whole.
 
         Returns:
             The options, so that calls can be chained.
@@ -275,7 +280,8 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: 8192. Takes effect at: compilation.
 
         Args:
-            min_elements: The value to set.
+            min_elements: Elements of the smallest tensor that may be sharded. Allowed: 0 to
+                9223372036854775806.
 
         Returns:
             The options, so that calls can be chained.
@@ -291,7 +297,7 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: 0. Takes effect at: compilation.
 
         Args:
-            use: The value to set.
+            use: True to transfer through the IO tiles, False through all tiles.
 
         Returns:
             The options, so that calls can be chained.
@@ -307,7 +313,7 @@ class TensorLocationSettingsRows(OptionGroup):
         Default: 0. Takes effect at: compilation.
 
         Args:
-            use: The value to set.
+            use: True to transfer through the IO tiles, False through all tiles.
 
         Returns:
             The options, so that calls can be chained.
@@ -329,7 +335,8 @@ class TensorLocationRows(OptionGroup):
         Default: 0. Takes effect at: compilation.
 
         Args:
-            num_tiles: The value to set.
+            num_tiles: Tiles of each IPU that transfer data and do not compute. Allowed: an even
+                number between 32 and 192.
 
         Returns:
             The options, so that calls can be chained.
@@ -345,7 +352,7 @@ class TensorLocationRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            location: The value to set.
+            location: Settings for tensors of this kind; they are copied.
 
         Returns:
             The options, so that calls can be chained.
@@ -361,7 +368,7 @@ class TensorLocationRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            location: The value to set.
+            location: Settings for tensors of this kind; they are copied.
 
         Returns:
             The options, so that calls can be chained.
@@ -377,7 +384,7 @@ class TensorLocationRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            location: The value to set.
+            location: Settings for tensors of this kind; they are copied.
 
         Returns:
             The options, so that calls can be chained.
@@ -393,7 +400,7 @@ class TensorLocationRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            location: The value to set.
+            location: Settings for tensors of this kind; they are copied.
 
         Returns:
             The options, so that calls can be chained.
@@ -415,8 +422,10 @@ class DistributedRows(OptionGroup):
         Default: none. Takes effect at: host.
 
         Args:
-            var_num_processes: The value to set.
-            var_process_id: The value to set.
+            var_num_processes: The variable with the number of processes, 1 or more. If it is
+                not set, there is one process.
+            var_process_id: The variable with this process's number, from 0. If it is not set,
+                the number is 0.
 
         Returns:
             The options, so that calls can be chained.
@@ -432,8 +441,8 @@ class DistributedRows(OptionGroup):
         Default: 1, 0, {}. Takes effect at: host.
 
         Args:
-            process_id: The value to set.
-            num_processes: The value to set.
+            process_id: This process's number, from 0 to num_processes - 1.
+            num_processes: The number of processes, 1 or more.
 
         Returns:
             The options, so that calls can be chained.
@@ -469,9 +478,10 @@ class EmulatorRows(OptionGroup):
         Default: None. Takes effect at: run time.
 
         Args:
-            ipus: The value to set.
-            version: The value to set.
-            folder: The value to set.
+            ipus: The number of IPUs in the pool, a power of two.
+            version: The version of the IPUs: 1, 2 or 21.
+            folder: The folder of the locks by which processes share the pool. If empty, the
+                pool belongs to this process.
 
         Returns:
             The options, so that calls can be chained.
@@ -488,7 +498,7 @@ class EmulatorRows(OptionGroup):
         Default: False. Takes effect at: compilation.
 
         Args:
-            enabled: The value to set.
+            enabled: True to stop with an error, False to continue.
 
         Returns:
             The options, so that calls can be chained.
@@ -505,7 +515,8 @@ class EmulatorRows(OptionGroup):
         Default: ''. Takes effect at: compilation.
 
         Args:
-            mode: The value to set.
+            mode: The reaction to a program that does not fit. Allowed: 'warn', 'error' or
+                'off', or '' for the default.
 
         Returns:
             The options, so that calls can be chained.
@@ -525,8 +536,8 @@ class PopartRows(OptionGroup):
         Takes effect at: recorded only: the emulator's values do not depend on it.
 
         Args:
-            key: The value to set.
-            value: The value to set.
+            key: The name of a session option.
+            value: The value, of the type that the option has in PopART.
 
         Returns:
             The options, so that calls can be chained.
@@ -543,7 +554,7 @@ class PopartRows(OptionGroup):
         it.
 
         Args:
-            values: The value to set.
+            values: Texts by the names of engine options.
 
         Returns:
             The options, so that calls can be chained.
@@ -560,8 +571,8 @@ class PopartRows(OptionGroup):
         it.
 
         Args:
-            patterns: The value to set.
-            level: The value to set.
+            patterns: Whether to use each pattern, by its name.
+            level: The level that gives the other patterns their values: 0 (none) to 3 (all).
 
         Returns:
             The options, so that calls can be chained.
@@ -609,7 +620,7 @@ class OptionsRows(OptionGroup):
         Default: 1. Takes effect at: compilation.
 
         Args:
-            device_iterations: The value to set.
+            device_iterations: Iterations of the step in each call. Allowed: 1 to 1073741824.
 
         Returns:
             The options, so that calls can be chained.
@@ -626,7 +637,8 @@ class OptionsRows(OptionGroup):
         Default: False. Takes effect at: compilation.
 
         Args:
-            auto_round_num_ipus: The value to set.
+            auto_round_num_ipus: True to reserve more IPUs than the model needs, False to raise
+                an error for a number that is not a power of two.
 
         Returns:
             The options, so that calls can be chained.
@@ -642,7 +654,8 @@ class OptionsRows(OptionGroup):
         Default: 1. Takes effect at: compilation.
 
         Args:
-            replication_factor: The value to set.
+            replication_factor: The number of replicas in this process. Each needs the IPUs of a
+                whole model. Allowed: 1 to 2147483647.
 
         Returns:
             The options, so that calls can be chained.
@@ -658,8 +671,10 @@ class OptionsRows(OptionGroup):
         Default: 1, Consecutive. Takes effect at: compilation.
 
         Args:
-            input_group_size: The value to set.
-            input_group_type: The value to set.
+            input_group_size: The number of replicas in a group. It divides the replication
+                factor, which is set before.
+            input_group_type: The replicas that form a group: CommGroupType.Consecutive,
+                Orthogonal, All or NoGrouping.
 
         Returns:
             The options, so that calls can be chained.
@@ -676,7 +691,8 @@ class OptionsRows(OptionGroup):
         Default: True. Takes effect at: compilation.
 
         Args:
-            broadcast_buffers: The value to set.
+            broadcast_buffers: True to refuse such models, False to keep a buffer in each
+                replica.
 
         Returns:
             The options, so that calls can be chained.
@@ -692,8 +708,10 @@ class OptionsRows(OptionGroup):
         Default: 4, 1. Takes effect at: compilation.
 
         Args:
-            output_mode: The value to set.
-            output_return_period: The value to set.
+            output_mode: OutputMode.Final, All, Sum, EveryN or Default: Final for training, All
+                for inference.
+            output_return_period: For EveryN: the number of micro-batches, 1 or more, of which
+                the last one's outputs are returned. Other modes ignore it.
 
         Returns:
             The options, so that calls can be chained.
@@ -709,7 +727,8 @@ class OptionsRows(OptionGroup):
         Default: PipelinedExecution(0). Takes effect at: compilation.
 
         Args:
-            strategy: The value to set.
+            strategy: PipelinedExecution, ShardedExecution, ParallelPhasedExecution,
+                SerialPhasedExecution, or an AutoStage, which makes a pipeline.
 
         Returns:
             The options, so that calls can be chained.
@@ -728,7 +747,7 @@ class OptionsRows(OptionGroup):
         Default: {}. Takes effect at: compilation.
 
         Args:
-            available_memory_proportion: The value to set.
+            available_memory_proportion: Shares from 0 to 1 by IPU, such as {'IPU0': 0.5}.
 
         Returns:
             The options, so that calls can be chained.
@@ -745,7 +764,7 @@ class OptionsRows(OptionGroup):
         Default: '.'. Takes effect at: host.
 
         Args:
-            log_dir: The value to set.
+            log_dir: A path, absolute or relative to the working directory. '.' writes no file.
 
         Returns:
             The options, so that calls can be chained.
@@ -761,7 +780,7 @@ class OptionsRows(OptionGroup):
         Default: 4. Takes effect at: host.
 
         Args:
-            max_lines: The value to set.
+            max_lines: How often the same message is logged, 1 or more; None for no limit.
 
         Returns:
             The options, so that calls can be chained.
@@ -778,7 +797,7 @@ class OptionsRows(OptionGroup):
         Default: ''. Takes effect at: host.
 
         Args:
-            name: The value to set.
+            name: A name of up to 200 bytes, without slashes and backslashes.
 
         Returns:
             The options, so that calls can be chained.
@@ -795,7 +814,7 @@ class OptionsRows(OptionGroup):
         Default: None. Takes effect at: host.
 
         Args:
-            path: The value to set.
+            path: A path, absolute or relative to the working directory. None stores nothing.
 
         Returns:
             The options, so that calls can be chained.
@@ -811,7 +830,7 @@ class OptionsRows(OptionGroup):
         Default: False. Takes effect at: run time.
 
         Args:
-            use_model: The value to set.
+            use_model: True for the IPU Model, False for the pool of IPUs.
 
         Returns:
             The options, so that calls can be chained.
@@ -827,7 +846,8 @@ class OptionsRows(OptionGroup):
         Default: 0. Takes effect at: run time.
 
         Args:
-            connection_type: The value to set.
+            connection_type: ConnectionType.Always (before the compilation), OnDemand (after it)
+                or Never (compile only).
 
         Returns:
             The options, so that calls can be chained.
@@ -843,7 +863,7 @@ class OptionsRows(OptionGroup):
         Default: 0. Takes effect at: recorded only: the emulator's values do not depend on it.
 
         Args:
-            sync_pattern: The value to set.
+            sync_pattern: Recorded: SyncPattern.Full, SinglePipeline or ReplicaAndLadder.
 
         Returns:
             The options, so that calls can be chained.
@@ -859,7 +879,7 @@ class OptionsRows(OptionGroup):
         Default: None. Takes effect at: run time.
 
         Args:
-            ipu_id: The value to set.
+            ipu_id: The number of the device in the pool. Allowed: 0 to 2147483647.
 
         Returns:
             The options, so that calls can be chained.
@@ -875,7 +895,7 @@ class OptionsRows(OptionGroup):
         Default: 0. Takes effect at: run time.
 
         Args:
-            ipu_version: The value to set.
+            ipu_version: The version of the IPU: 1, 2 or 21.
 
         Returns:
             The options, so that calls can be chained.
@@ -891,7 +911,7 @@ class OptionsRows(OptionGroup):
         Default: None. Takes effect at: compilation.
 
         Args:
-            random_seed: The value to set.
+            random_seed: The seed, from 0 to 2**64 - 1.
 
         Returns:
             The options, so that calls can be chained.
@@ -908,7 +928,7 @@ class OptionsRows(OptionGroup):
         it.
 
         Args:
-            enabled: The value to set.
+            enabled: Recorded; True or False.
 
         Returns:
             The options, so that calls can be chained.
@@ -924,7 +944,7 @@ class OptionsRows(OptionGroup):
         Default: False. Takes effect at: run time.
 
         Args:
-            enabled: The value to set.
+            enabled: True to use random data, False to transfer the inputs.
 
         Returns:
             The options, so that calls can be chained.
@@ -940,7 +960,7 @@ class OptionsRows(OptionGroup):
         Default: False. Takes effect at: run time.
 
         Args:
-            log_cycle_count: The value to set.
+            log_cycle_count: True to count cycles and log them, False to count none.
 
         Returns:
             The options, so that calls can be chained.
@@ -956,7 +976,8 @@ class OptionsRows(OptionGroup):
         Default: None. Takes effect at: host.
 
         Args:
-            profile_dir: The value to set.
+            profile_dir: A path, absolute or relative to the working directory. None is the
+                working directory.
 
         Returns:
             The options, so that calls can be chained.
@@ -985,7 +1006,7 @@ class OptionsRows(OptionGroup):
         Default: []. Takes effect at: run time.
 
         Args:
-            buffers: The value to set.
+            buffers: Names of buffers, as in named_buffers().
 
         Returns:
             The options, so that calls can be chained.
@@ -1001,7 +1022,7 @@ class OptionsRows(OptionGroup):
         Default: False. Takes effect at: host.
 
         Args:
-            relax: The value to set.
+            relax: True to log them at debug level, False to warn about them.
 
         Returns:
             The options, so that calls can be chained.
@@ -1017,7 +1038,7 @@ class OptionsRows(OptionGroup):
         Default: True. Takes effect at: host.
 
         Args:
-            show: The value to set.
+            show: True to show the bar, False to hide it.
 
         Returns:
             The options, so that calls can be chained.
@@ -1033,7 +1054,7 @@ class OptionsRows(OptionGroup):
         Default: []. Takes effect at: compilation.
 
         Args:
-            excludes: The value to set.
+            excludes: Texts that are parts of paths. They replace the current ones.
 
         Returns:
             The options, so that calls can be chained.
@@ -1049,7 +1070,7 @@ class OptionsRows(OptionGroup):
         Default: none. Takes effect at: compilation.
 
         Args:
-            excludes: The value to set.
+            excludes: Texts that are parts of paths.
 
         Returns:
             The options, so that calls can be chained.

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from poptorch import optim
-from poptorch._impl.inspection import notebook
+from poptorch._impl.inspection import given, notebook
 from poptorch._impl.inspection.estimate import Estimate
 from poptorch._impl.placement import planned_cuts, profiled_parts
 from poptorch._impl.placement.cut_search import CutSearch, Found
@@ -14,6 +15,8 @@ from poptorch._impl.placement.part_costs import Part
 from poptorch._impl.placement.policy import Placement
 from poptorch._impl.placement.proposals import Proposal, Subject, proposals_for
 from poptorch._impl.placement.strategies import PipelinedExecution
+from poptorch._impl.wrapper.executor import PoplarExecutor
+from poptorch._impl.wrapper.state import wrapper_state
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -168,7 +171,7 @@ def _expression(path: str) -> str:
 
 
 def plan(
-    model: torch.nn.Module,
+    model: Any,
     inputs,
     num_ipus: int,
     *,
@@ -188,9 +191,10 @@ def plan(
     the replicas. Each comes with its estimate.
 
     Args:
-        model: The model. For training, its outputs include the loss.
+        model: The model, or a wrapper, whose options, optimiser and kind are then the defaults.
+            For training, its outputs include the loss.
         inputs: The arguments of one micro-batch: a tuple or list, or one tensor.
-        num_ipus: The number of IPUs, and so of stages.
+        num_ipus: The number of IPUs, and so of stages: 1 or more.
         training: Whether to plan for training. The default is the model's mode.
         optimizer: The optimiser, whose state needs memory; default SGD.
         ipu_version: The IPU version: 1, 2 or 21. The default is that of the options, or 2.
@@ -198,8 +202,19 @@ def plan(
             made for 64.
 
     Raises:
-        poptorch.Error: The model has too few places to cut.
+        AssertionError: There are too many inputs, or an option is invalid.
+        poptorch.Error: An argument has a wrong type or value, the model cannot be compiled, or it
+            has too few places to cut.
     """
+    given.check_count("plan", "num_ipus", num_ipus)
+    given.check_training("plan", training)
+    given.check_options("plan", options)
+    if isinstance(model, PoplarExecutor):
+        state = wrapper_state(model)
+        options = state.wrapped.asked if options is None else options
+        training = state.wrapped.training if training is None else training
+        optimizer = state.optimizer if optimizer is None else optimizer
+        model = state.wrapped.user_model
     if callable(model) and not isinstance(model, (torch.nn.Module, type)):
         raise Error("[plan] expected a module but got a function, which has no parts to divide.")
     training = getattr(model, "training", False) if training is None else training
@@ -207,7 +222,7 @@ def plan(
         optimizer = optim.SGD(model.parameters(), lr=0.01)
     chosen = _options_of(options, ipu_version, training)
     parts, capacity = profiled_parts.profile(model, inputs, chosen, optimizer, training=training)
-    if len(parts) < num_ipus or num_ipus < 1:
+    if len(parts) < num_ipus:
         raise Error(
             f"[plan] {num_ipus} IPUs need {num_ipus - 1} cuts, but this model allows only "
             f"{len(parts) - 1} (at module boundaries across which no weight is shared). Use fewer "

@@ -1,0 +1,30 @@
+"""Checks of the arguments of poptorch.plan, estimate and explain."""
+
+from typing import Any
+
+from poptorch.options import Options
+from poptorch_core import Error
+
+
+def check_training(function: str, training: Any) -> None:
+    """Raises poptorch.Error unless `training` is True, False or None.
+
+    function: the public function that a message names, here and in the other checks.
+    """
+    if training is not None and not isinstance(training, bool):
+        raise Error(f"[{function}] training is {training!r}. Pass True, False or None.")
+
+
+def check_options(function: str, options: Any) -> None:
+    """Raises poptorch.Error unless the options are poptorch.Options or None."""
+    if options is not None and not isinstance(options, Options):
+        raise Error(
+            f"[{function}] options is {options!r}. Pass poptorch.Options, made for example by "
+            "poptorch.Options.from_dict."
+        )
+
+
+def check_count(function: str, name: str, value: Any) -> None:
+    """Raises poptorch.Error unless a value is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise Error(f"[{function}] {name} is {value!r}. Pass a whole number of 1 or more.")
