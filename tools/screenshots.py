@@ -1,17 +1,20 @@
-"""Takes the pictures of docs/howto/report.md in headless Chromium: `python tools/screenshots.py`.
+"""Takes the pictures of the pages in headless Chromium: `python tools/screenshots.py`.
 
-They show pages of the report that examples/python/reporting.py writes. The package must be
-importable.
+They show pages of the report that examples/python/reporting.py writes, the plan of its model as a
+notebook shows it, and the schedule in a terminal. The package must be importable.
 """
 
 import contextlib
+import html
+import io
 import os
 import runpy
 import sys
 import tempfile
-from io import BytesIO
 from pathlib import Path
 
+import poptorch
+import torch
 from PIL import Image
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,14 +35,34 @@ PICTURES = {
     "compile": ("compile", 900),
     "compare": ("compare", 1240),
 }
+# Pictures of texts: what is around a text, and the height.
+TEXTS = {
+    "plan": ("<body style='font: 14px sans-serif; margin: 1em'><main>{}</main>", 490),
+    "terminal": (
+        "<body style='background: #1e1e1e; color: #d4d4d4; margin: 1em'><main><pre "
+        "style='font: 15px monospace'>&gt;&gt;&gt; training.printSchedule()\n{}</pre></main>",
+        230,
+    ),
+}
 
 
-def written(folder):
-    """Writes the report of the example, run from its folder so that paths are short."""
-    with contextlib.chdir(ROOT / "examples" / "python"):
-        example = runpy.run_path("reporting.py")
-        example["main"](folder)
+def written(example, folder):
+    """Writes the report of the example; returns its file and data."""
+    example["main"](folder)
     return folder / "compared" / "report.html", example["files"].read(folder / "compared")
+
+
+def texts(example):
+    """Returns the texts of the pictures as HTML, by name."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        training = example["trained"](example["UNEVEN"], steps=1)
+        training.printSchedule()
+        model = example["Transformer"](example["UNEVEN"])
+        words = torch.zeros(example["BATCH"], example["LENGTH"], dtype=torch.int32)
+        plan = poptorch.plan(model, (words, words), num_ipus=4)
+    schedule = printed.getvalue()[: printed.getvalue().index("IPU  begins at")]
+    return {"plan": plan._repr_html_(), "terminal": html.escape(schedule)}
 
 
 def chosen(data):
@@ -48,7 +71,9 @@ def chosen(data):
     ops = (
         row
         for row, (op, stage) in enumerate(zip(rows["op"], rows["stage"], strict=True))
-        if strings[op] == "linear" and stage == 1 and strings[rows["module"][row]].endswith("mlp.0")
+        if strings[op] == "linear"
+        and stage == 1
+        and strings[rows["module"][row]].endswith("linear1")
     )
     op = next(ops)
     events = data["execution"]["events"]
@@ -57,13 +82,11 @@ def chosen(data):
     return {"op": op, "event": event, "begin": start - 9000, "end": start + 16000}
 
 
-def take(browser, name, height):
+def take(browser, file, height):
     browser.resize(WIDTH, height)
-    browser.wait()
-    picture = Image.open(BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
+    picture = Image.open(io.BytesIO(browser.driver.get_screenshot_as_png())).convert("RGB")
     # 256 colours, also the rare ones: a third of the bytes, without a visible difference.
     small = picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-    file = IMAGES / f"report-{name}.png"
     small.save(file, optimize=True)
     size = file.stat().st_size
     print(f"{file.relative_to(ROOT)}: {size} bytes")
@@ -73,13 +96,22 @@ def take(browser, name, height):
 
 def main():
     IMAGES.mkdir(exist_ok=True)
+    os.chdir(ROOT / "examples" / "python")  # paths in pictures are short
+    example = runpy.run_path("reporting.py")
     with tempfile.TemporaryDirectory() as folder, browsing.opened() as browser:
-        file, data = written(Path(folder))
+        for name, text in texts(example).items():
+            around, height = TEXTS[name]
+            page = Path(folder, f"{name}.html")
+            page.write_text(around.format(text))
+            browser.driver.get(f"file://{page}")
+            take(browser, IMAGES / f"{name}.png", height)
+        file, data = written(example, Path(folder))
         values = chosen(data)
         for name, (target, height) in PICTURES.items():
             browser.resize(WIDTH, height)
             browser.open(file, target.format(**values))
-            take(browser, name, height)
+            browser.wait()
+            take(browser, IMAGES / f"report-{name}.png", height)
         if problems := browser.problems():
             sys.exit("\n".join(problems))
 

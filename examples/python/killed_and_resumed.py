@@ -1,7 +1,6 @@
-"""A training program that resumes from its checkpoint after it was killed.
+"""Kills a training program in the middle, and resumes it from its checkpoint.
 
-`main` starts it once without interruption, and once with a SIGKILL in the middle. Both runs end
-with bit-identical weights, although worker processes shuffle and augment the data.
+It ends with the weights of an undisturbed run, although worker processes augment the data.
 """
 
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import poptorch
 import torch
+from torch import nn
 
 EPOCHS = 6
 
@@ -27,20 +27,14 @@ class Waves(torch.utils.data.Dataset):
         return x, torch.sin(x)
 
 
-class Curve(torch.nn.Module):
-    """A small network with dropout."""
+class Curve(nn.Sequential):
+    """A small network with dropout, and its loss."""
 
     def __init__(self):
-        super().__init__()
-        self.layers = torch.nn.Sequential(
-            torch.nn.Linear(1, 32),
-            torch.nn.Tanh(),
-            torch.nn.Dropout(0.05),
-            torch.nn.Linear(32, 1),
-        )
+        super().__init__(nn.Linear(1, 32), nn.Tanh(), nn.Dropout(0.05), nn.Linear(32, 1))
 
     def forward(self, x, target):
-        return torch.nn.functional.mse_loss(self.layers(x), target)
+        return nn.functional.mse_loss(super().forward(x), target)
 
 
 def train(file):
@@ -48,56 +42,38 @@ def train(file):
     torch.manual_seed(0)
     model = Curve()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
-    options = poptorch.Options().showCompilationProgressBar(False)
+    options = poptorch.Options()
     loader = poptorch.DataLoader(options, Waves(), batch_size=16, shuffle=True, num_workers=2)
     training_model = poptorch.trainingModel(model, options, optimizer)
     step = 0
     if file.exists():
-        step = poptorch.load_checkpoint(
-            file, training_model, optimizer, scheduler=scheduler, loader=loader
-        ).step
+        step = poptorch.load_checkpoint(file, training_model, optimizer, loader=loader).step
     while step < EPOCHS * len(loader):
         for batch in loader:  # a resumed run gets the rest of the epoch
             training_model(*batch)
-            scheduler.step()
-            training_model.setOptimizer(optimizer)
             step += 1
             if step % 8 == 0:
-                poptorch.save_checkpoint(
-                    file, training_model, optimizer, step=step, scheduler=scheduler, loader=loader
-                )
-
-
-def start(file):
-    """Starts the program as a separate process."""
-    return subprocess.Popen([sys.executable, __file__, file])
+                poptorch.save_checkpoint(file, training_model, optimizer, step=step, loader=loader)
 
 
 def main():
-    """Kills one run in the middle, resumes it, and compares the weights."""
     with tempfile.TemporaryDirectory() as folder:
-        peaceful, killed = Path(folder, "peaceful.pt"), Path(folder, "killed.pt")
-        first = start(killed)
-        while not killed.exists():
-            time.sleep(0.001)
-        first.kill()
-        first.wait()
-        reached = poptorch.load_checkpoint(killed, Curve()).step
-        print(f"killed; the checkpoint is of step {reached} of {EPOCHS * 32}")
-        runs = [start(killed), start(peaceful)]
+        files = [Path(folder, "killed.pt"), Path(folder, "peaceful.pt")]
+        starts = [[sys.executable, __file__, str(file)] for file in files]
+        with subprocess.Popen(starts[0]) as first:
+            while not files[0].exists():
+                time.sleep(0.001)
+            first.kill()
+        step = poptorch.load_checkpoint(files[0], Curve()).step
+        print(f"killed; the checkpoint is of step {step} of {EPOCHS * 32}")
+        runs = [subprocess.Popen(start) for start in starts]
         assert [run.wait() for run in runs] == [0, 0]
-        weights = []
-        for file in (killed, peaceful):
-            model = Curve()
+        models = [Curve(), Curve()]
+        for model, file in zip(models, files, strict=True):
             poptorch.load_checkpoint(file, model)
-            weights.append(model.state_dict().values())
-    same = all(map(torch.equal, *weights))
-    print(f"the weights of both runs are bit-identical: {same}")
+    weights = [model.state_dict().values() for model in models]
+    print(f"the weights of both runs are bit-identical: {all(map(torch.equal, *weights))}")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        train(Path(sys.argv[1]))
-    else:
-        main()
+    train(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

@@ -20,41 +20,17 @@ BATCH, MICRO_BATCHES = 2, 12
 UNEVEN, EVEN = (1, 4, 2, 1), (2, 2, 2, 2)
 
 
-class Attention(nn.Module):
-    def __init__(self, heads=4):
-        super().__init__()
-        self.heads = heads
-        self.inputs = nn.Linear(WIDTH, 3 * WIDTH)
-        self.output = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x):
-        parts = self.inputs(x).unflatten(-1, (3, self.heads, -1))
-        q, k, v = parts.permute(2, 0, 3, 1, 4)
-        x = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.output(x.transpose(1, 2).flatten(-2))
-
-
-class Layer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-        self.attention = Attention()
-        self.mlp = nn.Sequential(
-            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
-        )
-
-    def forward(self, x):
-        x = x + self.attention(self.norms[0](x))
-        return x + self.mlp(self.norms[1](x))
-
-
 class Transformer(nn.Module):
     """Predicts each next word, and returns the loss."""
 
     def __init__(self, cut):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, WIDTH)
-        self.layers = nn.ModuleList(Layer() for _ in range(sum(cut)))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, 0.0, "gelu", batch_first=True)
+            for _ in range(sum(cut))
+        )
+        self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(LENGTH))
         self.head = nn.Linear(WIDTH, WORDS)
         self.ipus = [ipu for ipu, layers in enumerate(cut) for _ in range(layers)]
 
@@ -63,7 +39,7 @@ class Transformer(nn.Module):
             x = self.embedding(words)
         for number, (layer, ipu) in enumerate(zip(self.layers, self.ipus, strict=True)):
             with poptorch.Block(f"layer{number}", ipu_id=ipu):
-                x = layer(x)
+                x = layer(x, src_mask=self.mask)
         with poptorch.Block("head", ipu_id=self.ipus[-1]):
             logits = self.head(x).flatten(0, 1)
             return nn.functional.cross_entropy(logits, following.flatten())

@@ -25,14 +25,20 @@ def run(*command):
     return done.stdout
 
 
+def skip_unless_installed():
+    """Returns the folder of the installed package's CMake files. Skips the test without them."""
+    prefix = Path(poptorch_core.cmake_prefix_path)
+    if not (prefix / "share/cmake/poptorch").exists():
+        pytest.skip("the built tree is in use, not the installed package")
+    return prefix
+
+
 def build_against_installed_package(source, folder, *more):
     """Builds a project in a folder, with `more` as further arguments of CMake.
 
     Skips the test if the package is not installed.
     """
-    prefix = Path(poptorch_core.cmake_prefix_path)
-    if not (prefix / "share/cmake/poptorch").exists():
-        pytest.skip("the built tree is in use, not the installed package")
+    prefix = skip_unless_installed()
     # ccache keys depend on contents, also on those of the installed package.
     ccache = shutil.which("ccache")
     options = {

@@ -186,6 +186,7 @@ def test_each_argument_of_a_setter_has_its_own_text():
                 names = [*inspect.signature(method).parameters][1:]
                 found |= {row.name: set(names)} if names else {}
                 for name in names:
-                    assert f"    {name}: " in method.__doc__ and "value to set" not in method.__doc__
+                    assert f"    {name}: " in method.__doc__
+                    assert "value to set" not in method.__doc__
     assert found == {name: set(texts) for name, texts in argument_texts.TEXTS.items()}
     assert "Allowed: 1 to " in poptorch.Options.deviceIterations.__doc__
