@@ -4,8 +4,10 @@ Without a launcher there is one process with one replica, and everything works. 
 connection is opened, and torch is not imported, before init() or the first collective.
 """
 
+import importlib as _importlib
 import os as _os
 import sys as _sys
+from typing import Any as _Any
 
 from popdist import instance as _instance
 from popdist.instances import (
@@ -41,6 +43,13 @@ def synchronize() -> None:
     from popdist import collectives  # imports numpy
 
     collectives.barrier()
+
+
+def __getattr__(name: str) -> _Any:
+    """Imports popdist.collectives at its first use, since it needs NumPy."""
+    if name == "collectives":
+        return _importlib.import_module("popdist.collectives")
+    raise AttributeError(f"module 'popdist' has no attribute {name!r}")
 
 
 __version__ = _versions.VERSION

@@ -149,6 +149,27 @@ def test_losses_weights_and_predictions_are_torchs(name):
 
 
 @pytest.mark.shared
+def test_a_head_that_shares_the_weight_of_the_embeddings_is_on_their_ipu():
+    torch.manual_seed(0)
+    configuration = transformers.GPT2Config(
+        **{"vocab_size": VOCABULARY, "n_positions": 16, "n_embd": 32, "n_layer": 2, "n_head": 4},
+        **{"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False},
+        **{"bos_token_id": 1, "eos_token_id": 1},
+    )
+    model = transformers.GPT2LMHeadModel(configuration)
+    rows = [{"input_ids": row["input_ids"], "labels": row["input_ids"]} for row in sentences(60)]
+    eager = copy.deepcopy(model)
+    config = IPUConfig(gradient_accumulation_steps=5)
+    parts = {"layers": model.transformer.h, "head": model.lm_head, "learning_rate": 1e-3}
+    trainer = IPUTrainer(model, rows, collate, config, **parts, warmup=4, batch_size=3)
+    losses = trainer.train(2)
+    stages = trainer.training_model.report()["stages"]
+    assert [stage["ipu"] for stage in stages] == [0, 1, 0, 1, 0]
+    expected = eager_losses(eager, trainer, 2)
+    torch.testing.assert_close(torch.stack(losses), torch.stack(expected), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.shared
 def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path):
     """Resumes with dropout, on two replicas, from a checkpoint in the middle of an epoch."""
     config = IPUConfig(replication_factor=2, gradient_accumulation_steps=3)

@@ -1,6 +1,7 @@
 """Tests options and devices of an instance, for PopTorch and PopART."""
 
 import os
+import sys
 
 import popart
 import popdist.popart
@@ -9,6 +10,7 @@ import poptorch
 import popxl
 import pytest
 import torch
+import zygote
 from launching import clean_environment
 from popdist.instance import OFFLINE, Instance
 from poptorch_core import Error
@@ -88,6 +90,12 @@ def test_without_a_launcher_everything_can_be_set(name, monkeypatch):
     for some in (options, plain):
         setter(some.outputMode(poptorch.OutputMode.All), name)(*DECIDED[name])
     assert options.toDict() == plain.toDict()
+
+
+def test_collectives_need_no_import_of_their_own():
+    program = "import popdist; print(popdist.collectives.all_reduce, hasattr(popdist, 'other'))"
+    done = zygote.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "function all_reduce" in done.stdout and done.stdout.endswith(" False\n")
 
 
 def test_to_dict_leaves_options_as_they_were(launched):

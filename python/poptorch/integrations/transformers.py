@@ -76,12 +76,12 @@ class IPUConfig:
             options.Training.gradientAccumulation(self.gradient_accumulation_steps)
             options.Training.accumulationAndReplicationReductionType(poptorch.ReductionType.Mean)
         options.outputMode(poptorch.OutputMode.All if for_inference else poptorch.OutputMode.Sum)
-        options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.SameAsIpu))
+        options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
         return options
 
 
 def parallelize(
-    layers: nn.ModuleList, head: nn.Module, config: IPUConfig
+    layers: nn.ModuleList, head: nn.Module, config: IPUConfig, model: nn.Module | None = None
 ) -> list[torch.utils.hooks.RemovableHandle]:
     """Begins a block at each layer and at the head.
 
@@ -89,6 +89,8 @@ def parallelize(
         layers: The model's layers, `model.bert.encoder.layer`.
         head: The module after the layers, `model.classifier`.
         config: The numbers of layers.
+        model: The whole model. If its head shares a weight with the embeddings, the head is on the
+            first IPU, as they are. None: the head is on the last IPU.
 
     Returns:
         The hooks that mark results to keep, for deparallelize().
@@ -107,8 +109,17 @@ def parallelize(
         if config.recompute_checkpoint_every_layer and index != len(layers) - 1:
             hooks.append(layer.register_forward_hook(_keep_outputs))
         layers[index] = poptorch.BeginBlock(layer, f"Layer{index}", ipu_id=ipu)
-    poptorch.BeginBlock(head, "Head", ipu_id=len(config.layers_per_ipu) - 1)
+    is_tied = model is not None and _shares_weights(model, layers, head)
+    poptorch.BeginBlock(head, "Head", ipu_id=0 if is_tied else len(config.layers_per_ipu) - 1)
     return hooks
+
+
+def _shares_weights(model: nn.Module, layers: nn.Module, head: nn.Module) -> bool:
+    """Returns whether the head has a parameter of a module that is not one of the layers."""
+    inside = {id(module) for part in (layers, head) for module in part.modules()}
+    outside = [module for module in model.modules() if id(module) not in inside]
+    shared = {id(p) for module in outside for p in module.parameters(recurse=False)}
+    return any(id(parameter) in shared for parameter in head.parameters())
 
 
 def deparallelize(
@@ -169,7 +180,7 @@ class IPUTrainer:
     ) -> None:
         self.model, self.data, self.collate, self.config = model, data, collate, config
         self.batch_size = batch_size
-        self.hooks = parallelize(layers, head, config)
+        self.hooks = parallelize(layers, head, config, model)
         self.optimizer = poptorch.optim.AdamW(
             self._groups(weight_decay), lr=learning_rate, betas=(0.9, 0.999), eps=1e-6,
             loss_scaling=8.0,

@@ -121,7 +121,7 @@ class Plan:
             need = max(stage.memory_bytes for stage in self.stages)
             lines.append(
                 f"it does not fit: {_megabytes(need)} on an IPU of "
-                f"{_megabytes(self.capacity_bytes)}. Use more IPUs or a smaller micro-batch."
+                f"{_megabytes(self.capacity_bytes)}. Use more IPUs, or a proposal that fits."
             )
         return lines
 
