@@ -1,29 +1,26 @@
 """Session: compiles and runs an Ir, and transfers variables between host and device."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from popdist import instance
-from poptorch_core import _core, progress
+from poptorch_core import _core
 from poptorch_core.reports import data as columns, drawings
 from popxl._impl import reporting
 from popxl._impl.check_order import check_order
 from popxl._impl.dot import checkpoint
-from popxl._impl.instances import check_all_are_here, check_can_attach, compare, share_of
-from popxl._impl.ports import ports_of, unmapped
+from popxl._impl.instances import check_can_attach, share_of
+from popxl._impl.ports import ports_of
 from popxl._impl.records import of
-from popxl._impl.session_names import PrivateNames
+from popxl._impl.session_variables import SessionVariables
 from popxl.errors import compiling, popart_exception, running
 from popxl.ir import Ir
 from popxl.streams import DeviceToHostStream, HostToDeviceStream
-from popxl.tensor import Constant, Tensor, Variable
-from popxl.utils import to_numpy
+from popxl.tensor import Variable
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from matplotlib.figure import Figure
 
 _WARNING = 3  # a level of the core's log
@@ -44,7 +41,7 @@ def _cache_path(ir: Ir) -> str:
     return options.cachePath if options.enableEngineCaching else ""
 
 
-class Session(PrivateNames):
+class Session(SessionVariables):
     """A compiled program on an emulated device.
 
     Entering its context attaches it and sends the variables to the device. `run` works only inside;
@@ -190,15 +187,6 @@ class Session(PrivateNames):
         for stream, result in self.run(inputs, downcast_inputs).items():
             outputs[stream][...] = result
 
-    def _check_attached(self, what: str) -> None:
-        if not self.is_attached:
-            raise ValueError(f"Session.{what} works only attached: use it inside `with session:`.")
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether the session is inside its context."""
-        return len(self._was_attached_stack) > 0
-
     @property
     def ir(self) -> Ir:
         """The Ir from which it was made."""
@@ -246,140 +234,6 @@ class Session(PrivateNames):
 
     def _fetches_on_exit(self) -> bool:
         return self._to_host_on_exit and not self._read_only
-
-    def weights_from_host(self) -> None:
-        """Sends variables written on the host to the device. Raises ValueError if detached.
-
-        All instances must make the first call, which warns if their data differs.
-        """
-        self._check_attached("weights_from_host")
-        if not self._compared:
-            compare(of(self._ir).replicas, self._host)
-            self._compared = True
-        with self._bar("device", self._written) as told:
-            for variable in self._written:
-                of(variable).send(self._executable, self._host[variable])
-                told(self._host[variable].nbytes)
-        self._written.clear()
-
-    def weights_to_host(self) -> None:
-        """Fetches all variables from the device. Raises ValueError if detached.
-
-        After a run, all instances must call it: each gets the data of all replicas. Memory-mapped
-        arrays are flushed; RuntimeError if one of them is read-only.
-        """
-        self._check_attached("weights_to_host")
-        if self._read_only:
-            raise RuntimeError(
-                f"The memory-mapped arrays of {self._read_only} are read-only: variables cannot be "
-                "fetched. Map them with mode 'r+' or 'c'."
-            )
-        self.fetch_variables()
-
-    def fetch_variables(self, root: int = 0) -> None:
-        """Fetches the variables if a run may have changed them, as get_tensor_data does first.
-
-        Args:
-            root: The instance whose replicas give the values of groups that have some there.
-        """
-        if not self._stale:
-            return
-        check_all_are_here(of(self._ir).replicas, "Fetching variables")
-        with self._bar("host", self._host) as told:
-            for variable, data in self._host.items():
-                if data.flags.writeable:
-                    data[...] = of(variable).fetch(self._executable, root)
-                    if isinstance(data, np.memmap):
-                        data.flush()
-                told(data.nbytes)
-        self._stale = False
-
-    def _bar(self, to: str, variables: Iterable[Variable]) -> "AbstractContextManager[Any]":
-        each = (self._host[variable].nbytes for variable in variables)
-        return progress.of_bytes(f"Variables to the {to}", lambda: sum(each))
-
-    def get_tensor_data(self, tensor: Tensor) -> np.ndarray:
-        """Returns the data of `tensor`, a variable or constant, with groups in front.
-
-        It is a view of the host's buffer. If attached, it fetches the device's values first. Raises
-        TypeError for another tensor.
-        """
-        return self.get_tensors_data([tensor])[tensor]
-
-    def get_tensors_data(self, tensors: Iterable[Tensor]) -> dict[Tensor, np.ndarray]:
-        """Returns the data of `tensors`, variables and constants, by tensor; see `get_tensor_data`.
-
-        Raises:
-            TypeError: One is neither a variable nor a constant.
-            ValueError: A variable is of another program.
-        """
-        tensors = list(tensors)
-        for tensor in tensors:
-            if not isinstance(tensor, (Variable, Constant)):
-                raise TypeError(
-                    f"{tensor!r} is not of type Constant or Variable. Store computed tensors to a "
-                    "stream with ops.host_store: run returns them."
-                )
-            if isinstance(tensor, Variable) and tensor not in self._host:
-                raise ValueError(self._foreign(tensor))
-        if self._stale and self.is_attached:
-            self.fetch_variables()
-        return {
-            t: self._host[t] if isinstance(t, Variable) else of(t).data.copy()  # type: ignore
-            for t in tensors
-        }
-
-    def write_variable_data(self, tensor: Variable, data: Any) -> None:
-        """Sets the `data` of a variable, `tensor`; see `write_variables_data`."""
-        self.write_variables_data({tensor: data})
-
-    def write_variables_data(self, data: Mapping[Variable, Any]) -> None:
-        """Sets the data of variables; if attached, sends all to the device at once.
-
-        Args:
-            data: The data of each variable.
-
-        Raises:
-            TypeError: Not a variable, or data of another dtype (Python numbers are converted).
-            NotImplementedError: A variable is retrieved from all replicas.
-            ValueError: Data does not have the variable's shape_on_host.
-        """
-        arrays = {v: self._checked_data(v, given) for v, given in data.items()}
-        if self._stale and self.is_attached:
-            self.fetch_variables()
-        for variable, array in arrays.items():
-            self._host[variable][...] = array
-        self._written.update(arrays)
-        if self.is_attached:
-            self.weights_from_host()
-
-    def _checked_data(self, variable: Any, given: Any) -> np.ndarray:
-        if not isinstance(variable, Variable):
-            name = variable.id if isinstance(variable, Tensor) else repr(variable)
-            raise TypeError(
-                f"Tensor {name} is not of type Variable. Pass what popxl.variable returned, one of "
-                f"{list(self._host)}."
-            )
-        if variable not in self._host:
-            raise TypeError(self._foreign(variable))
-        if of(variable).all_replicas:
-            raise NotImplementedError(f"{variable!r} is retrieved from all replicas: read-only.")
-        plain = isinstance(given, (bool, int, float, list, tuple))
-        array = to_numpy(
-            unmapped(given), variable.dtype if plain else None, downcast=False, copy=False
-        )
-        if array.dtype != variable.dtype.as_numpy():
-            raise TypeError(f"{variable!r} holds {variable.dtype} but the data is {array.dtype}.")
-        if array.shape != variable.shape_on_host:
-            raise ValueError(
-                f"{variable!r} takes data of shape {variable.shape_on_host} but got {array.shape}."
-            )
-        return array
-
-    def _foreign(self, variable: Variable) -> str:
-        if variable.ir is self._ir:
-            return f"{variable!r} was made after this session. Make a new session."
-        return f"{variable!r} is a variable of {variable.ir!r} but the session runs {self._ir!r}."
 
     def write_report(self, folder: "str | os.PathLike[str]") -> None:
         """Writes report.html and its data into `folder`. Raises poptorch.Error if it cannot."""

@@ -3,6 +3,7 @@ group.
 """
 
 import numpy as np
+import poptorch
 from poptorch import distributed
 
 GROUPS = {
@@ -123,3 +124,17 @@ CASES = {
     "all_to_all 0 -1": AllToAll(0, -1),
     "all_to_all 1 0": AllToAll(1, 0),
 }
+
+
+def options_of(replicas, **training):
+    """Returns options with so many replicas, and with these options of training."""
+    options = poptorch.Options().replicationFactor(replicas).showCompilationProgressBar(False)
+    for name, value in training.items():
+        getattr(options.Training, name)(value)
+    return options
+
+
+def infer(function, *inputs, replicas=4):
+    """Returns the results of a function in each replica."""
+    made = poptorch.inferenceModel(function, options_of(replicas))
+    return made(*inputs)

@@ -48,6 +48,11 @@ from popxl.ops.data import (
     remote_load_ as remote_load_,
     remote_store as remote_store,
 )
+from popxl.ops.dynamic_slices import (
+    dynamic_slice as dynamic_slice,
+    dynamic_update as dynamic_update,
+    dynamic_update_ as dynamic_update_,
+)
 from popxl.ops.elementwise import (
     abs as abs,
     cast as cast,
@@ -93,9 +98,6 @@ from popxl.ops.float8 import (
     pow2scale_cast_to_fp8 as pow2scale_cast_to_fp8,
 )
 from popxl.ops.indexing import (
-    dynamic_slice as dynamic_slice,
-    dynamic_update as dynamic_update,
-    dynamic_update_ as dynamic_update_,
     gather as gather,
     grouped_scatter_reduce as grouped_scatter_reduce,
     groupedgather as groupedgather,

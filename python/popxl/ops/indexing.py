@@ -1,4 +1,4 @@
-"""Gathers, scatters and slices at indices that are known only at run time.
+"""Gathers and scatters at indices that are known only at run time.
 
 Indices are ints from 0. The compiler uses int32: other dtypes are cast.
 """
@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from popxl import dtypes
 from popxl._impl.records import of
-from popxl.errors import popart_exception
-from popxl.ops.build import OpBuild, check_same_dtype, composed, in_place, normal_axis, or_refused
+from popxl.ops.build import OpBuild, check_same_dtype, composed, normal_axis
 from popxl.tensor import Constant, Tensor
 
 
-def _check_indices(op_type: str, indices: Tensor) -> None:
+def check_indices(op_type: str, indices: Tensor) -> None:
+    """Raises TypeError unless the indices are ints."""
     if isinstance(indices, Tensor) and not indices.dtype.is_int:
         raise TypeError(f"{op_type} takes int indices but {indices.name} is {indices.dtype}.")
 
 
-def _row(op: OpBuild, value: Any, group: int) -> Any:
+def row_of(op: OpBuild, value: Any, group: int) -> Any:
     """Returns row `group` of a value's first dimension."""
     shape = value.type[1]
     part = op(
@@ -40,7 +40,7 @@ def _by_group(
         return work(list(values), axis)
     rows = []
     for group in range(size):
-        row = work([None if v is None else _row(op, v, group) for v in values], axis - 1)
+        row = work([None if v is None else row_of(op, v, group) for v in values], axis - 1)
         rows.append(op("reshape", row, shape=[1, *row.type[1]]))
     return op("concat", *rows, axis=0)
 
@@ -53,7 +53,7 @@ def _taken(op: OpBuild, x: Any, indices: Any, axis: int) -> Any:
 
 
 def _gather(op_type: str, t: Any, indices: Any, axis: int, size: int, name: str) -> Tensor:
-    _check_indices(op_type, indices)
+    check_indices(op_type, indices)
     axis = normal_axis(axis, t.rank)
     _check_groups(op_type, size, axis, t, indices)
 
@@ -134,7 +134,7 @@ def scatter(
         axis: The axis.
         available_memory_proportion: A hint for hardware.
     """
-    _check_indices("Scatter", indices)
+    check_indices("Scatter", indices)
     check_same_dtype("Scatter", t, values)
     axis = normal_axis(axis, t.rank)
     return composed(
@@ -233,7 +233,7 @@ def grouped_scatter_reduce(
     Raises:
         ValueError: The reduction is another one; the size is missing; shapes do not fit.
     """
-    _check_indices("ScatterReduce", indices)
+    check_indices("ScatterReduce", indices)
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {list(_REDUCTIONS)} but is {reduction!r}.")
     axis = normal_axis(axis, data.rank)
@@ -262,108 +262,6 @@ def grouped_scatter_reduce(
     return composed("ScatterReduce", [data, indices, initial_values], "scatterreduce_out", body)
 
 
-def _starts(op: OpBuild, index: Tensor, count: int) -> list[Any]:
-    flat = op("reshape", op.cast(index, dtypes.int32), shape=[count])
-    return [_row(op, flat, i) for i in range(count)]
-
-
-def _check_dynamic(op_type: str, t: Tensor, index: Tensor, axes: Any, sizes: Any) -> list[int]:
-    _check_indices(op_type, index)
-    axes = [normal_axis(a, t.rank) for a in axes]
-    if len(axes) != len(sizes) or index.nelms != len(axes) or not axes:
-        raise ValueError(
-            f"{op_type} needs an index and a size for each axis: axes {axes}, sizes "
-            f"{list(sizes)}, index of shape {index.shape}."
-        )
-    if any(not 0 < size <= t.shape[axis] for axis, size in zip(axes, sizes, strict=True)):
-        raise ValueError(f"{op_type}: sizes {list(sizes)} along axes {axes} do not fit {t!r}.")
-    return axes
-
-
-def dynamic_slice(
-    t: Tensor, index: Tensor, axes: Sequence[int], sizes: Sequence[int], no_overlap: bool
-) -> Tensor:
-    """Returns `sizes[i]` elements along `axes[i]` starting at `index[i]`, wrapping past the end.
-
-    Args:
-        t: The tensor.
-        index: A start for each axis.
-        axes: The axes.
-        sizes: A size for each axis.
-        no_overlap: Promises that slices at different indices do not overlap; a hint.
-
-    Raises:
-        ValueError: An axis lacks an index or a size, or a size is too large.
-    """
-    axes = _check_dynamic("DynamicSlice", t, index, axes, sizes)
-
-    def body(op: OpBuild) -> Any:
-        value = of(t).read()
-        for axis, size, start in zip(axes, sizes, _starts(op, index, len(axes)), strict=True):
-            value = op("dynamic_slice", value, start, axis=axis, size=size)
-        return value
-
-    return composed("DynamicSlice", [t, index], "dynamic_slice_out", body)
-
-
-def _updated(op: OpBuild, x: Any, src: Any, parts: list) -> Any:
-    (axis, size, start), *rest = parts
-    if rest:
-        inner = op("dynamic_slice", x, start, axis=axis, size=size)
-        src = _updated(op, inner, src, rest)
-    return op("dynamic_update", x, src, start, axis=axis)
-
-
-def _update_body(t: Any, index: Any, t_update: Any, axes: Any, sizes: Any) -> Any:
-    axes = _check_dynamic("DynamicUpdate", t, index, axes, sizes)
-    check_same_dtype("DynamicUpdate", t, t_update)
-    along = dict(zip(axes, sizes, strict=True))
-    shape = tuple(along.get(axis, n) for axis, n in enumerate(t.shape))
-
-    def updated(op: OpBuild) -> Any:
-        if t_update.shape != shape:
-            raise popart_exception(
-                f"{op.record.op_type} writes {shape} into {t!r} but got {t_update!r}."
-            )
-        parts = list(zip(axes, sizes, _starts(op, index, len(axes)), strict=True))
-        return _updated(op, of(t).read(), of(t_update).read(), parts)
-
-    def body(op: OpBuild) -> Any:
-        return or_refused(op, t, lambda: updated(op))
-
-    return body
-
-
-def dynamic_update(
-    t: Tensor,
-    index: Tensor,
-    t_update: Tensor,
-    axes: Sequence[int],
-    sizes: Sequence[int],
-    no_overlap: bool,
-) -> Tensor:
-    """Returns `t` with `t_update` in the place that `dynamic_slice` would read.
-
-    A session raises popart_exception for an update of another size.
-    """
-    body = _update_body(t, index, t_update, axes, sizes)
-    return composed("DynamicUpdate", [t, index, t_update], "dynamic_update_out", body)
-
-
-def dynamic_update_(
-    t: Tensor,
-    index: Tensor,
-    t_update: Tensor,
-    axes: Sequence[int],
-    sizes: Sequence[int],
-    no_overlap: bool,
-) -> Tensor:
-    """`dynamic_update`, in place."""
-    body = _update_body(t, index, t_update, axes, sizes)
-    inputs = [t, index, t_update]
-    return in_place("DynamicUpdateInplace", inputs, "dynamicupdateinplace_out", body)
-
-
 def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) -> Tensor:
     """Returns values[1] at the index along a new axis, values[0] elsewhere.
 
@@ -377,7 +275,7 @@ def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) ->
         TypeError: num_classes is a tensor that is not a constant.
         ValueError: There are not two values.
     """
-    _check_indices("OneHot", t)
+    check_indices("OneHot", t)
     if isinstance(num_classes, Tensor) and not isinstance(num_classes, Constant):
         raise TypeError("num_classes must be a number or a constant: shapes do not change.")
     if values.shape != (2,):
@@ -393,7 +291,7 @@ def onehot(t: Tensor, num_classes: "int | Tensor", values: Tensor, axis: int) ->
         index = op("select", op("lt", index, op.scalar(dtypes.int32, 0)), wrapped, index)
         hot = op("one_hot", index, classes=classes, dtype="bool")
         hot = op("transpose", hot, permutation=order)
-        off, on = (_row(op, of(values).read(), i) for i in (0, 1))
+        off, on = (row_of(op, of(values).read(), i) for i in (0, 1))
         return op("select", hot, on, off)
 
     sizes = num_classes if isinstance(num_classes, Tensor) else None
