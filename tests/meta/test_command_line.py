@@ -137,3 +137,14 @@ def test_report_prints_data(run, tmp_path):
     assert status == 0
     assert found["page"] == str(tmp_path / "page" / "report.html")
     assert found["summary"]["cycles_per_run"] > 0
+
+
+def test_file_shows_data(run, tmp_path):
+    file = tmp_path / "net.poptorch"
+    poptorch.inferenceModel(torch.nn.Linear(2, 3)).compileAndExport(str(file), torch.ones(1, 2))
+    status, printed = run("file", "show", "--json", file)
+    found = json.loads(printed.out)
+    assert status == 0 and found["version"] == poptorch.__version__
+    assert found["section_bytes"]["program"] > 0
+    assert {"dtype": "float32", "shape": [3, 2]} in found["state"].values()
+    assert "float32[3, 2]" in run("file", "show", file)[1].out

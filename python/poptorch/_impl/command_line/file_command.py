@@ -9,14 +9,24 @@ from poptorch_core import _torch
 
 
 def show(given: Namespace) -> int:
-    """Prints version, sections, and the dtype and shape of each tensor of the state."""
+    """Prints version, sections, and the dtype and shape of each tensor of the state.
+
+    given.json: whether to print JSON.
+    """
     file = _torch.ExecutableFile(given.file)
-    print(f"version {json.loads(file.read('about'))['version']}")
-    for section in file.sections():
-        print(f"section {section}: {len(file.read(section))} bytes")
-    if "state" in file.sections():
-        for name, tensor in file.state().items():
-            print(f"state {name}: {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}")
+    version = json.loads(file.read("about"))["version"]
+    sizes = {section: len(file.read(section)) for section in file.sections()}
+    state = file.state() if "state" in sizes else {}
+    kinds = {n: (str(t.dtype).removeprefix("torch."), list(t.shape)) for n, t in state.items()}
+    if given.json:
+        tensors = {name: {"dtype": dtype, "shape": shape} for name, (dtype, shape) in kinds.items()}
+        print(json.dumps({"version": version, "section_bytes": sizes, "state": tensors}, indent=1))
+        return 0
+    print(f"version {version}")
+    for section, size in sizes.items():
+        print(f"section {section}: {size} bytes")
+    for name, (dtype, shape) in kinds.items():
+        print(f"state {name}: {dtype}{shape}")
     return 0
 
 

@@ -104,5 +104,7 @@ def _add_file(topics) -> None:
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("file")
         action.set_defaults(run=work)
+        if name == "show":
+            _with_json(action, work)
         if name == "weights":
             action.add_argument("to")
