@@ -49,6 +49,7 @@ from poptorch._impl.inspection.explain import (
     Explanation as Explanation,
     explain as explain,
 )
+from poptorch._impl.ops.python_ops import PythonOp as _PythonOp
 from poptorch._impl.options import environment as _environment
 from poptorch._impl.placement.blocks import module_repr as module_repr
 from poptorch._impl.placement.planner import Plan as Plan, plan as plan
@@ -146,5 +147,5 @@ profiling.Channel("poptorch").instrument(
     *("__call__", "compile", "setOptimizer", "copyWeightsToHost", "copyWeightsToDevice", "destroy"),
 )
 
-_torch_compile.install(PoplarExecutor)
+_torch_compile.install(PoplarExecutor, _PythonOp)
 _lightning.install()

@@ -302,3 +302,12 @@ def test_training_wrappers_within_a_compiled_function_train():
     (losses, weights), (expected, wanted) = trained(True), trained(False)
     assert torch.equal(torch.stack(losses), torch.stack(expected))
     assert all(torch.equal(weights[name], value) for name, value in wanted.items())
+
+
+def test_ops_of_python_run_within_a_compiled_function():
+    @poptorch.op(numpy=True)
+    def cubed(x):
+        return x**3 + 1
+
+    x = torch.arange(6.0).reshape(2, 3)
+    assert_results(compiled(lambda x: cubed(x + 1) * 2)(x), ((x + 1) ** 3 + 1) * 2)
