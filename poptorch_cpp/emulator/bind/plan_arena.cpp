@@ -2,10 +2,11 @@
 // last access; one that is live into a loop lives until the loop ends. A result may reuse the
 // memory of an operand whose life ends there, if the kernel allows it.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
-#include "emulator/bind/place_stays.hpp"
 #include "emulator/bind/plan.hpp"
 #include "support/watch.hpp"
 
@@ -20,6 +21,58 @@ int64_t aligned(int64_t bytes) {
 
 struct Life {
   int64_t begin = -1, end = -1;
+};
+
+// Allocates by best fit in the gaps of an arena that grows at its end.
+class Gaps {
+ public:
+  int64_t take(int64_t bytes) {
+    auto best = gaps_.end();
+    for (auto it = gaps_.begin(); it != gaps_.end(); ++it) {
+      if (it->second >= bytes && (best == gaps_.end() || it->second < best->second)) best = it;
+    }
+    if (best == gaps_.end()) return grow(bytes);
+    const auto [offset, size] = *best;
+    gaps_.erase(best);
+    if (size > bytes) gaps_.emplace(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  void give(int64_t offset, int64_t bytes) {
+    auto next = gaps_.lower_bound(offset);
+    if (next != gaps_.begin()) {
+      auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        offset = previous->first;
+        bytes += previous->second;
+        gaps_.erase(previous);
+      }
+    }
+    if (next != gaps_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      gaps_.erase(next);
+    }
+    gaps_.emplace(offset, bytes);
+  }
+
+  int64_t end() const { return end_; }
+
+ private:
+  int64_t grow(int64_t bytes) {
+    int64_t offset = end_;
+    if (!gaps_.empty()) {
+      auto last = std::prev(gaps_.end());
+      if (last->first + last->second == end_) {
+        offset = last->first;
+        gaps_.erase(last);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+
+  std::map<int64_t, int64_t> gaps_;  // offset → size
+  int64_t end_ = 0;
 };
 
 class ArenaPlanner {
@@ -164,21 +217,32 @@ class ArenaPlanner {
 
   int64_t place() {
     std::vector<int32_t> roots;
-    std::vector<Stay> stays;
     for (int32_t storage : order_) {
-      if (home_[storage] >= 0) continue;
-      const Life alive = plan_.storages[storage].kept ? Life{-1, position_ + 1} : life(storage);
-      roots.push_back(storage);
-      stays.push_back({alive.begin, alive.end, aligned(plan_.storages[storage].bytes())});
+      if (home_[storage] < 0) roots.push_back(storage);
     }
-    const Placement placement = place_stays(stays);
-    for (size_t i = 0; i < roots.size(); ++i) {
-      plan_.storages[roots[i]].offset = placement.offsets[i];
+    std::stable_sort(roots.begin(), roots.end(),
+                     [&](int32_t a, int32_t b) { return life(a).begin < life(b).begin; });
+    Gaps gaps;
+    for (int32_t root : roots) {
+      if (plan_.storages[root].kept) life(root) = {-1, position_ + 1};
+    }
+    std::stable_partition(roots.begin(), roots.end(),
+                          [&](int32_t root) { return plan_.storages[root].kept; });
+    std::set<std::tuple<int64_t, int64_t, int64_t>> live;  // end, offset, bytes
+    for (int32_t root : roots) {
+      Storage& storage = plan_.storages[root];
+      while (!live.empty() && std::get<0>(*live.begin()) < life(root).begin) {
+        gaps.give(std::get<1>(*live.begin()), std::get<2>(*live.begin()));
+        live.erase(live.begin());
+      }
+      const int64_t bytes = aligned(storage.bytes());
+      storage.offset = gaps.take(bytes);
+      live.emplace(life(root).end, storage.offset, bytes);
     }
     for (int32_t storage : order_) {
       plan_.storages[storage].offset = plan_.storages[root_of(storage)].offset;
     }
-    return placement.bytes;
+    return gaps.end();
   }
 
   Plan& plan_;

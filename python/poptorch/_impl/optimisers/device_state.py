@@ -4,7 +4,7 @@ Every optimiser that a wrapper uses has a `Record`, so that its state outlives t
 """
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from poptorch._impl.devices import faults, ipu_pool
@@ -19,9 +19,9 @@ from poptorch._impl.optimisers.state_names import (
     slots_of,
     steps_among,
 )
+from poptorch._impl.optimisers.step_counts import step_counts
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 from poptorch._logging import logger_of
-from poptorch_core import Error
 
 logger = logger_of(__name__)
 
@@ -350,41 +350,6 @@ def existing_on(wrapper: Wrapper):
     compiled = wrapper_state(wrapper).compiled
     assert compiled is not None
     return compiled
-
-
-def step_counts(given: Mapping, slots: Mapping[str, str], compiled) -> dict[str, torch.Tensor]:
-    """Returns the number of updates of every parameter in `slots`, for its slot.
-
-    given: state by name; a parameter without a number has had no update.
-    Raises poptorch.Error if parameters that share a slot have different numbers, and these matter.
-    """
-    by_slot: dict[str, dict[str, int]] = {}
-    for name in steps_among(slots):
-        count = int(given[name].flatten()[0]) if name in given else 0
-        by_slot.setdefault(slots[name], {})[name] = count
-    found: dict[str, torch.Tensor] = {}
-    for counts in by_slot.values():
-        most, least = max(counts, key=counts.__getitem__), min(counts, key=counts.__getitem__)
-        if counts[most] != counts[least] and _counts_matter(compiled.spec):
-            raise Error(
-                f"[optimiser] {compiled.name} was compiled with one number of updates for all "
-                f"parameters, but {most.removeprefix(STEP)} has had {counts[most]} updates and "
-                f"{least.removeprefix(STEP)} {counts[least]}, because other wrappers with this "
-                "optimizer update other parameters. Call destroy() on the wrapper: its next call "
-                "compiles it with a number for each parameter."
-            )
-        found |= dict.fromkeys(counts, torch.tensor(counts[most], dtype=torch.float64))
-    return found
-
-
-def _counts_matter(spec: dict) -> bool:
-    """Returns whether an update depends on the number of earlier ones."""
-    if spec["kind"] == "sgd":  # torch does not dampen the first velocity
-        return any(
-            "dampening" in group["variable"] or group["values"].get("dampening")
-            for group in spec["groups"]
-        )
-    return any(group["values"].get("bias_correction", 1.0) for group in spec["groups"])
 
 
 def device_steps(compiled) -> int:
