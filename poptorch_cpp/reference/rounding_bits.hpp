@@ -13,8 +13,10 @@ namespace poptorch::reference {
 constexpr uint32_t kCounterStep = 0x9E3779B9;
 
 // Kernels of all instruction sets contain these functions, so they must not exist outside of them.
-[[gnu::always_inline]] inline uint32_t rounding_word(uint32_t counter, uint32_t second) {
-  uint32_t x = counter;
+// `Word` is uint32_t or a vector of them.
+template <typename Word>
+[[gnu::always_inline]] inline Word rounding_word(Word counter, uint32_t second) {
+  Word x = counter;
   x ^= x >> 16;
   x *= 0x21f0aaadu;
   x ^= second ^ x >> 15;

@@ -11,7 +11,8 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr std::array<BindPass, 6> kPasses = {{{"fuse_chains", fuse_chains},
+constexpr std::array<BindPass, 7> kPasses = {{{"read_halves", read_halves},
+                                              {"fuse_chains", fuse_chains},
                                               {"attach_epilogues", attach_epilogues},
                                               {"choose_layouts", choose_layouts},
                                               {"choose_kernels", choose_kernels},

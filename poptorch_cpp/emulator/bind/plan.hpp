@@ -56,6 +56,8 @@ KernelRequest make_request(const Plan& plan, const OpNode& node);
 // value.
 Plan make_plan(const program::Program& program, const ir::Registry& registry,
                const EngineOptions& options);
+// Replaces operands that a cast widened by the halves themselves, for kernels that read these.
+void read_halves(Plan& plan);
 // Gathers element-wise ops and updates into chains, within a block, never across a hazard.
 void fuse_chains(Plan& plan);
 // Returns whether fuse_chains makes the op a part of a chain: an element-wise op or an update of

@@ -44,8 +44,9 @@ class KernelVerifier {
 
   void check_op(const OpSpec& op) const {
     const Instruction& from = instruction(op.instruction);
-    check_types(op.inputs, from.inputs, "operands");
-    check_types(op.outputs, from.outputs, "results");
+    const KernelRow* row = all_kernels().find(from.op.text());
+    check_types(op.inputs, from.inputs, "operands", row && row->reads_halves);
+    check_types(op.outputs, from.outputs, "results", false);
     if (op.epilogue && op.outputs.empty()) refuse_at(place_, "has an epilogue, but no result.");
   }
 
@@ -55,7 +56,8 @@ class KernelVerifier {
   }
 
   void check_types(const std::vector<ValueId>& given,
-                   const std::vector<program::TensorId>& expected, std::string_view what) const {
+                   const std::vector<program::TensorId>& expected, std::string_view what,
+                   bool halves) const {
     if (given.size() != expected.size()) {
       refuse_at(place_, "has ", given.size(), " ", what, ", not ", expected.size(), ".");
     }
@@ -65,11 +67,17 @@ class KernelVerifier {
       if ((given[i] == kNoValue) != (type == nullptr)) {
         refuse_at(place_, "has the ", what, " of another instruction: one is absent.");
       }
-      if (type && !(code_.value(given[i]).type == *type)) {
+      if (type && !(code_.value(given[i]).type == *type) &&
+          !(halves && is_half_of(code_.value(given[i]).type, *type))) {
         refuse_at(place_, "has ", code_.value(given[i]).type, " among its ", what, ", not ", *type,
                   ".");
       }
     }
+  }
+
+  // Returns whether `given` may stand for `wide`, as read_halves replaces it.
+  static bool is_half_of(const ir::Type& given, const ir::Type& wide) {
+    return ir::is_half(given.dtype) && wide.dtype == ir::DType::kF32 && given.shape == wide.shape;
   }
 
   // Checks that each op reads registers of its operands' types that were set before.

@@ -91,6 +91,8 @@ struct KernelRow {
   // needs; the engine inserts reorders. Absent: all layouts are plain.
   std::function<void(KernelRequest&)> choose_layouts = nullptr;
   bool takes_epilogue = false;
+  // The kernel converts operands of halves as it reads them, also where the row has only floats.
+  bool reads_halves = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
   std::vector<int> in_place_input = {};
   // False: layouts are chosen only where operand 0 is f32, f16 or bf16. True: for any type.

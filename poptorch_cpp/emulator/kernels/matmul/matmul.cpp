@@ -350,8 +350,14 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
 }  // namespace
 
 void add_matmul_kernels(KernelTable& table) {
-  table.add({.op = "linear", .bind = bind_with_halves<bind_linear>, .takes_epilogue = true});
-  table.add({.op = "matmul", .bind = bind_with_halves<bind_matmul>, .takes_epilogue = true});
+  table.add({.op = "linear",
+             .bind = bind_with_halves<bind_linear>,
+             .takes_epilogue = true,
+             .reads_halves = true});
+  table.add({.op = "matmul",
+             .bind = bind_with_halves<bind_matmul>,
+             .takes_epilogue = true,
+             .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/simd.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 #include "reference/rounding_bits.hpp"
 
@@ -31,46 +32,97 @@ float to_half(float x, uint32_t random) {
   return vec::bits((finite >= kOverflow ? other : finite) | (all & 0x80000000u));
 }
 
-using Rounding = float (*)(float, uint32_t);
+struct ToHalf {
+  static float round(float x, uint32_t random) { return to_half(x, random); }
+  template <typename V, typename Words>
+  static V round_all(V x, Words random) {
+    return half_at_random(x, random);
+  }
+};
+struct ToBfloat {
+  static float round(float x, uint32_t random) { return to_bfloat(x, random); }
+  template <typename V, typename Words>
+  static V round_all(V x, Words random) {
+    return bfloat_at_random(x, random);
+  }
+};
 
-template <Rounding round>
+constexpr int64_t kGroup = reference::kRoundedTogether;
+
+template <typename To>
 void round_each(const float* x, float* y, int64_t n, uint32_t index, const uint32_t* key) {
   const uint32_t first = key[0], second = key[1];
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     const uint32_t element = index + static_cast<uint32_t>(i);
-    y[i] = round(x[i], reference::rounding_bits(element, first, second));
+    y[i] = To::round(x[i], reference::rounding_bits(element, first, second));
   }
 }
 
 // The same for whole groups: one word for two elements.
-template <Rounding round>
+template <typename To>
 void round_groups(const float* x, float* y, int64_t n, uint32_t index, const uint32_t* key) {
-  constexpr int64_t kHalf = reference::kRoundedTogether / 2;
+  constexpr int64_t kHalf = kGroup / 2;
   const uint32_t first = key[0], second = key[1];
-  for (int64_t i = 0; i < n; i += 2 * kHalf) {
+  for (int64_t i = 0; i < n; i += kGroup) {
     const uint32_t start = (index + static_cast<uint32_t>(i)) / 2 * reference::kCounterStep + first;
 #pragma GCC ivdep
     for (int64_t k = 0; k < kHalf; ++k) {
       const uint32_t counter = start + static_cast<uint32_t>(k) * reference::kCounterStep;
       const uint32_t word = reference::rounding_word(counter, second);
-      y[i + k] = round(x[i + k], word & 0xffff);
-      y[i + kHalf + k] = round(x[i + kHalf + k], word >> 16);
+      y[i + k] = To::round(x[i + k], word & 0xffff);
+      y[i + kHalf + k] = To::round(x[i + kHalf + k], word >> 16);
     }
   }
 }
 
-template <Rounding round>
-void round_at_random(const MicroArgs& a, int64_t n) {
-  constexpr int64_t kGroup = reference::kRoundedTogether;
-  const float* x = a.in<float>(0);
-  float* y = a.out<float>();
-  const int64_t begin = std::min<int64_t>(n, (kGroup - a.index % kGroup) % kGroup);
+template <typename To>
+void round_elements(const float* x, float* y, int64_t n, uint32_t index, const uint32_t* key) {
+  const int64_t begin = std::min<int64_t>(n, (kGroup - index % kGroup) % kGroup);
   const int64_t end = begin + (n - begin) / kGroup * kGroup;
-  if (begin > 0) round_each<round>(x, y, begin, a.index, a.key);
-  auto index_of = [&](int64_t i) { return a.index + static_cast<uint32_t>(i); };
-  round_groups<round>(x + begin, y + begin, end - begin, index_of(begin), a.key);
-  if (end < n) round_each<round>(x + end, y + end, n - end, index_of(end), a.key);
+  if (begin > 0) round_each<To>(x, y, begin, index, key);
+  auto index_of = [&](int64_t i) { return index + static_cast<uint32_t>(i); };
+  round_groups<To>(x + begin, y + begin, end - begin, index_of(begin), key);
+  if (end < n) round_each<To>(x + end, y + end, n - end, index_of(end), key);
+}
+
+// Rounds a group by vectors of half a group. `Words` is a vector of as many words.
+template <typename To, typename V, typename Words>
+void round_group(const float* x, float* y, Words random) {
+  const V low = To::round_all(load<V>(x), random & 0xffffu);
+  const V high = To::round_all(load<V>(x + kLanesOf<V>), random >> 16);
+  store(y, low);
+  store(y + kLanesOf<V>, high);
+}
+
+template <typename To, typename V, typename Words>
+void round_vectors(const float* x, float* y, int64_t n, uint32_t index, const uint32_t* key) {
+  const uint32_t first = key[0], second = key[1];
+  Words steps{};
+  for (uint32_t k = 0; k < kGroup / 2; ++k) steps[k] = k * reference::kCounterStep;
+  const int64_t outside = index % kGroup;
+  for (int64_t i = -outside; i < n; i += kGroup) {
+    const uint32_t start = (index + static_cast<uint32_t>(i)) / 2 * reference::kCounterStep;
+    const Words random = reference::rounding_word(steps + (start + first), second);
+    const int64_t begin = std::max<int64_t>(i, 0), end = std::min(i + kGroup, n);
+    if (end - begin == kGroup) {
+      round_group<To, V>(x + i, y + i, random);
+    } else {
+      float held[kGroup] = {};
+      std::copy(x + begin, x + end, held + (begin - i));
+      round_group<To, V>(held, held, random);
+      std::copy_n(held + (begin - i), end - begin, y + begin);
+    }
+  }
+}
+
+template <typename To>
+void round_at_random(const MicroArgs& a, int64_t n) {
+  if constexpr (kLanes == kGroup / 2) {
+    round_vectors<To, Widest, WidestWords>(a.in<float>(0), a.out<float>(), n, a.index, a.key);
+  } else {
+    round_elements<To>(a.in<float>(0), a.out<float>(), n, a.index, a.key);
+  }
 }
 
 bool is_to_half(const MicroQuery& q) { return q.results[0] == DType::kF16; }
@@ -79,14 +131,13 @@ bool is_to_bfloat(const MicroQuery& q) { return q.results[0] == DType::kBF16; }
 }  // namespace
 
 MicroFn rounding_at_random(DType dtype) {
-  return dtype == DType::kF16 ? round_at_random<to_half> : round_at_random<to_bfloat>;
+  return dtype == DType::kF16 ? round_at_random<ToHalf> : round_at_random<ToBfloat>;
 }
 
 void add_rounding_rows(std::vector<MicroRow>& rows) {
   using enum RegisterClass;
-  rows.push_back({"stochastic_cast", kF32, kF32, round_at_random<to_half>, nullptr, is_to_half});
-  rows.push_back(
-      {"stochastic_cast", kF32, kF32, round_at_random<to_bfloat>, nullptr, is_to_bfloat});
+  rows.push_back({"stochastic_cast", kF32, kF32, round_at_random<ToHalf>, nullptr, is_to_half});
+  rows.push_back({"stochastic_cast", kF32, kF32, round_at_random<ToBfloat>, nullptr, is_to_bfloat});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

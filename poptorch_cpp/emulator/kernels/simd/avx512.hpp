@@ -45,6 +45,35 @@ inline Widest round_to_bfloat(Widest x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(bfloat_words(x), 16));
 }
 
+// Both add `random`, 16 bits in each lane, to the fraction that the type drops, and drop the rest
+// of the sum.
+template <typename Words>
+Widest half_at_random(Widest x, Words random) {
+  constexpr int kTruncated = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+  constexpr int kGreaterMagnitude = 3;  // with the sign of the first operand
+  // Halves near x have the distance 2^-10 times its power of two, which is at least 2^-14. A sum
+  // rounded towards zero is on the same side of each half as the exact sum.
+  const Widest sign_and_power = _mm512_and_ps(x, _mm512_set1_ps(-INFINITY));
+  const Widest power = _mm512_range_ps(sign_and_power, _mm512_set1_ps(0x1p-14f), kGreaterMagnitude);
+  const Widest unit = _mm512_castsi512_ps(
+      _mm512_sub_epi32(_mm512_castps_si512(power), _mm512_set1_epi32((10 + 16) << 23)));
+  const Widest number = _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(random));
+  const Widest sum = _mm512_fmadd_round_ps(number, unit, x, kTruncated);
+  // The conversion would make the greatest half of a sum that is beyond it.
+  const __mmask16 beyond =
+      _mm512_cmp_ps_mask(_mm512_abs_ps(sum), _mm512_set1_ps(0x1p16f), _CMP_GE_OQ);
+  const Widest limited = _mm512_mask_mul_ps(sum, beyond, sum, _mm512_set1_ps(0x1p120f));
+  return _mm512_cvtph_ps(_mm512_cvtps_ph(limited, kTruncated));
+}
+template <typename Words>
+Widest bfloat_at_random(Widest x, Words random) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i sum = _mm512_add_epi32(bits, reinterpret_cast<__m512i>(random));
+  const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+  const __m512i kept = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm512_castsi512_ps(_mm512_mask_and_epi32(bits, number, sum, kept));
+}
+
 using Mask = __mmask16;
 inline Mask first_lanes(int64_t count) { return static_cast<Mask>((1U << count) - 1); }
 inline Widest load(const float* x, Mask lanes) { return _mm512_maskz_loadu_ps(lanes, x); }

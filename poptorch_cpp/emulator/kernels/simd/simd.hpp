@@ -72,5 +72,6 @@ inline float sum_of(Floats4 v) {
 namespace poptorch::emulator::inline POPTORCH_SET {
 
 constexpr int kLanes = kLanesOf<Widest>;
+using WidestWords = uint32_t __attribute__((vector_size(sizeof(Widest))));
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
