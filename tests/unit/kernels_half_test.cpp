@@ -115,6 +115,53 @@ TEST(HalfProducts, BroadcastBatches) {
   }
 }
 
+// A causal mask, one of the keys, one of queries and keys; and so few queries that nothing is
+// packed.
+std::vector<TestTensor> attention_operands(DType dtype, int64_t queries, const Shape& mask,
+                                           bool special) {
+  std::vector<TestTensor> operands{random_halves(dtype, {2, 3, queries, 9}, 1, special),
+                                   random_halves(dtype, {2, 3, 70, 9}, 2, false),
+                                   random_halves(dtype, {2, 3, 70, 12}, 3, false)};
+  if (!mask.empty()) operands.push_back(random_halves(dtype, mask, 4, false));
+  return operands;
+}
+
+// Runs `op` on halves and on the same floats; every result must be the float one, rounded.
+std::vector<TestTensor> expect_results(const char* op, const ir::Attrs& attrs,
+                                       std::vector<TestTensor*> given) {
+  std::vector<TestTensor> wide;
+  for (const TestTensor* x : given) wide.push_back(x ? widened(*x) : TestTensor({DType::kF32, {}}));
+  std::vector<TestTensor*> floats;
+  for (size_t i = 0; i < given.size(); ++i) floats.push_back(given[i] ? &wide[i] : nullptr);
+  KernelRun run(op, attrs, given), oracle(op, attrs, floats);
+  EXPECT_TRUE(run.bind() && oracle.bind());
+  expect_deterministic(run);
+  oracle.run(1);
+  for (size_t i = 0; i < run.outputs.size(); ++i) {
+    expect_rounded(run.outputs[i], oracle.outputs[i]);
+  }
+  return run.outputs;
+}
+
+TEST(HalfAttention, IsTheFloatOneRoundedOnce) {
+  for (DType dtype : kHalfTypes) {
+    for (int64_t queries : {2, 70}) {
+      for (const Shape& mask : {Shape{}, {2, 1, 1, 70}, {queries, 70}, {2, 1, queries, 1}}) {
+        for (bool causal : {false, true}) {
+          SCOPED_TRACE(testing::Message() << queries << " queries, mask " << ir::shape_text(mask));
+          const ir::Attrs attrs = {{"causal", causal}, {"scale", 0.33}};
+          auto in = attention_operands(dtype, queries, mask, mask.empty() && !causal);
+          TestTensor* m = mask.empty() ? nullptr : &in[3];
+          auto out = expect_results("attention", attrs, {&in[0], &in[1], &in[2], m});
+          TestTensor gradient = random_halves(dtype, {2, 3, queries, 12}, 5, false);
+          expect_results("attention_grad", attrs,
+                         {&in[0], &in[1], &in[2], m, &out[0], &out[1], &gradient});
+        }
+      }
+    }
+  }
+}
+
 // An update of a weight of shape `space` by a gradient of halves; its tensors after the weight are
 // floats.
 struct HalfUpdate {

@@ -26,12 +26,6 @@ struct Product {
   bool has_bias = false;
 };
 
-Element element_of(DType dtype) {
-  return dtype == DType::kF16    ? Element::kHalf
-         : dtype == DType::kBF16 ? Element::kBfloat
-                                 : Element::kFloat;
-}
-
 void convert_by(MicroFn fn, const void* from, void* to, int64_t n) {
   MicroArgs args;
   args.src[0] = from;

@@ -1,8 +1,7 @@
 // Scaled dot-product attention. A task takes one head. Blocks of queries keep their scores in
 // cache, and a causal mask skips the keys that a block cannot see.
 #include "emulator/kernels/base/families.hpp"
-#include "emulator/kernels/base/gemm.hpp"
-#include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/attention_operands.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 #include "emulator/kernels/simd/simd.hpp"
@@ -20,6 +19,7 @@ struct Heads {
   // Strides of the mask over [batch, head, query, key]; mask_offsets has one offset per head.
   std::vector<int64_t> mask_offsets;
   int64_t mask_row = 0, mask_col = 0;
+  TypedBuffer mask;
   bool masked = false;
 
   explicit Heads(const KernelRequest& request)
@@ -30,6 +30,7 @@ struct Heads {
         value_width(request.inputs[2]->shape[3]),
         scale(static_cast<float>(request.attr<double>("scale"))),
         causal(request.attr<bool>("causal")),
+        mask(typed_input(request, 3)),
         masked(request.inputs[3].has_value()) {
     if (!masked) return;
     const int64_t inner = request.inputs[0]->shape[1];
@@ -49,11 +50,17 @@ struct Heads {
   void finish_scores(const KernelArgs& args, int64_t head, int64_t query, float* s,
                      int64_t count) const {
     for (int64_t i = 0; i < count; ++i) s[i] *= scale;
-    if (masked) {
-      const float* mask = input_of<float>(args, 3) + mask_offsets[head] + query * mask_row;
-      for (int64_t i = 0; i < count; ++i) s[i] += mask[i * mask_col];
-    }
+    if (masked) add_mask(args, mask_offsets[head] + query * mask_row, s, count);
     for (int64_t i = visible(query + 1); i < count; ++i) s[i] = -INFINITY;
+  }
+  void add_mask(const KernelArgs& args, int64_t first, float* s, int64_t count) const {
+    constexpr int64_t kChunk = 64;
+    float held[kChunk];
+    for (int64_t i = 0; i < count; i += kChunk) {
+      const int64_t n = std::min(kChunk, count - i), distinct = mask_col == 0 ? 1 : n;
+      const float* added = mask.read(args, first + i * mask_col, distinct, held);
+      for (int64_t j = 0; j < n; ++j) s[i + j] += added[j * mask_col];
+    }
   }
   int64_t ns() const { return heads * queries * keys * (width + value_width) / 40; }
 };
@@ -61,32 +68,47 @@ struct Heads {
 // Inputs are q, k, v and mask; outputs are o and logsumexp.
 class Forward final : public BoundKernel {
  public:
-  explicit Forward(const KernelRequest& request) : h_(request) {
-    if (is_few()) return;
-    keys_floats_ = packed_floats(h_.width, h_.keys);
-    values_floats_ = packed_floats(h_.keys, h_.value_width);
+  explicit Forward(const KernelRequest& request)
+      : h_(request),
+        q_(typed_input(request, 0)),
+        k_(typed_input(request, 1)),
+        v_(typed_input(request, 2)),
+        o_(typed_output(request, 0)) {
+    const int64_t K = h_.keys, d = h_.width, e = h_.value_width;
+    const int64_t sizes[] = {is_few() ? 0 : packed_floats(d, K),
+                             is_few() ? 0 : packed_floats(K, e),
+                             kQueries * K,
+                             q_.held_floats(kQueries * d),
+                             o_.held_floats(kQueries * e),
+                             is_few() ? 0 : k_.held_floats(K * d),
+                             is_few() ? 0 : v_.held_floats(K * e)};
+    for (size_t i = 0; i < std::size(sizes); ++i) {
+      offsets_[i] = floats_;
+      floats_ += round_up(sizes[i], 16);
+    }
   }
   int tasks(int) const override { return static_cast<int>(h_.heads); }
-  int64_t scratch_bytes() const override {
-    return 4 * (keys_floats_ + values_floats_ + kQueries * h_.keys);
-  }
+  int64_t scratch_bytes() const override { return 4 * floats_; }
   int64_t estimated_ns() const override { return h_.ns(); }
   void run(const KernelArgs& args, int, int task) const override {
     const int64_t head = task, L = h_.queries, K = h_.keys, d = h_.width, e = h_.value_width;
-    auto* keys = reinterpret_cast<float*>(args.scratch);
-    float *values = keys + keys_floats_, *scores = values + values_floats_;
-    const float* q = input_of<float>(args, 0) + head * L * d;
-    const OperandView k{input_of<float>(args, 1) + head * K * d, 1, d};
-    const OperandView v{input_of<float>(args, 2) + head * K * e, e, 1};
+    auto* base = reinterpret_cast<float*>(args.scratch);
+    float *keys = base + offsets_[0], *values = base + offsets_[1], *scores = base + offsets_[2];
+    float *held_q = base + offsets_[3], *held_o = base + offsets_[4];
     if (!is_few()) {
-      pack_panels(k, d, K, 0, h_.panels_of(K), keys, d);
-      pack_panels(v, K, e, 0, h_.panels_of(e), values, K);
+      const float* k = k_.read(args, head * K * d, K * d, base + offsets_[5]);
+      const float* v = v_.read(args, head * K * e, K * e, base + offsets_[6]);
+      pack_panels({k, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
+      pack_panels({v, e, 1}, K, e, 0, h_.panels_of(e), values, K);
     }
-    float *o = buffer_of<float>(args, 4) + head * L * e, *lse = buffer_of<float>(args, 5);
+    float* lse = buffer_of<float>(args, 5);
     for (int64_t i = 0; i < L; i += kQueries) {
       const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
-      const MatrixView queries{q + i * d, d, 1}, weights{scores, K, 1};
+      const int64_t first_o = (head * L + i) * e;
+      const float* q = q_.read(args, (head * L + i) * d, rows * d, held_q);
+      const MatrixView queries{q, d, 1}, weights{scores, K, 1};
       if (is_few()) {
+        const OperandView k = k_.view(args, head * K * d, 1, d);
         gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
       } else {
         gemm_packed(rows, seen, d, queries, keys, d, nullptr, scores, K, false, nullptr);
@@ -104,11 +126,14 @@ class Forward final : public BoundKernel {
         for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
         if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
       }
+      float* o = o_.begin(args, first_o, held_o);
       if (is_few()) {
-        gemm_rows(rows, e, seen, weights, v, nullptr, o + i * e, e);
+        const OperandView v = v_.view(args, head * K * e, e, 1);
+        gemm_rows(rows, e, seen, weights, v, nullptr, o, e);
       } else {
-        gemm_packed(rows, e, seen, weights, values, K, nullptr, o + i * e, e, false, nullptr);
+        gemm_packed(rows, e, seen, weights, values, K, nullptr, o, e, false, nullptr);
       }
+      o_.write(args, first_o, rows * e, held_o);
     }
   }
 
@@ -116,14 +141,17 @@ class Forward final : public BoundKernel {
   bool is_few() const { return h_.queries <= kFewQueries; }
 
   Heads h_;
-  int64_t keys_floats_ = 0, values_floats_ = 0;
+  TypedBuffer q_, k_, v_, o_;
+  int64_t offsets_[7], floats_ = 0;
 };
 
 // Inputs are q, k, v, mask, o, logsumexp and do; outputs are dq, dk and dv.
 class Backward final : public BoundKernel {
  public:
   explicit Backward(const KernelRequest& request) : h_(request) {
-    const int64_t K = h_.keys, d = h_.width, e = h_.value_width;
+    const int64_t L = h_.queries, K = h_.keys, d = h_.width, e = h_.value_width;
+    for (int i = 0; i < kInputs; ++i) in_[i] = typed_input(request, i);
+    for (int i = 0; i < 3; ++i) out_[i] = typed_output(request, i);
     const int64_t sizes[] = {packed_floats(d, K),
                              packed_floats(e, K),
                              packed_floats(K, d),
@@ -131,7 +159,15 @@ class Backward final : public BoundKernel {
                              kQueries * K,
                              packed_floats(kQueries, d),
                              packed_floats(kQueries, e),
-                             gemm_scratch_floats(K, kQueries)};
+                             gemm_scratch_floats(K, kQueries),
+                             in_[kQ].held_floats(L * d),
+                             in_[kK].held_floats(K * d),
+                             in_[kV].held_floats(K * e),
+                             in_[kO].held_floats(L * e),
+                             in_[kGrad].held_floats(L * e),
+                             out_[0].held_floats(L * d),
+                             out_[1].held_floats(K * d),
+                             out_[2].held_floats(K * e)};
     for (size_t i = 0; i < std::size(sizes); ++i) {
       offsets_[i] = floats_;
       floats_ += round_up(sizes[i], 16);
@@ -148,15 +184,16 @@ class Backward final : public BoundKernel {
     float *p = base + offsets_[3], *dp = base + offsets_[4];
     float *packed_q = base + offsets_[5], *packed_do = base + offsets_[6];
     float* packing = base + offsets_[7];
-    const float *q = input_of<float>(args, 0) + head * L * d,
-                *k = input_of<float>(args, 1) + head * K * d,
-                *v = input_of<float>(args, 2) + head * K * e,
-                *o = input_of<float>(args, 4) + head * L * e,
-                *lse = input_of<float>(args, 5) + head * L,
-                *grad = input_of<float>(args, 6) + head * L * e;
-    float *dq = buffer_of<float>(args, 7) + head * L * d,
-          *dk = buffer_of<float>(args, 8) + head * K * d,
-          *dv = buffer_of<float>(args, 9) + head * K * e;
+    auto read = [&](int i, int64_t count, int held) {
+      return in_[i].read(args, head * count, count, base + offsets_[held]);
+    };
+    const float *q = read(kQ, L * d, 8), *k = read(kK, K * d, 9), *v = read(kV, K * e, 10),
+                *o = read(kO, L * e, 11), *grad = read(kGrad, L * e, 12);
+    const float* lse = input_of<float>(args, kLse) + head * L;
+    auto begin = [&](int i, int64_t count, int held) {
+      return out_[i].begin(args, head * count, base + offsets_[held]);
+    };
+    float *dq = begin(0, L * d, 13), *dk = begin(1, K * d, 14), *dv = begin(2, K * e, 15);
     pack_panels({k, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
     pack_panels({v, 1, e}, e, K, 0, h_.panels_of(K), values, e);
     pack_panels({k, d, 1}, K, d, 0, h_.panels_of(d), rows_of_keys, K);
@@ -185,11 +222,17 @@ class Backward final : public BoundKernel {
       gemm_packed(seen, d, rows, {dp, 1, K}, packed_q, rows, nullptr, dk, d, true, packing);
       gemm_packed(seen, e, rows, {p, 1, K}, packed_do, rows, nullptr, dv, e, true, packing);
     }
+    out_[0].write(args, head * L * d, L * d, dq);
+    out_[1].write(args, head * K * d, K * d, dk);
+    out_[2].write(args, head * K * e, K * e, dv);
   }
 
  private:
+  enum Input { kQ, kK, kV, kMask, kO, kLse, kGrad, kInputs };
+
   Heads h_;
-  int64_t offsets_[8], floats_ = 0;
+  TypedBuffer in_[kInputs], out_[3];
+  int64_t offsets_[16], floats_ = 0;
 };
 
 template <typename Kernel>
@@ -206,8 +249,8 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
 }  // namespace
 
 void add_attention_kernels(KernelTable& table) {
-  table.add({.op = "attention", .bind = bind_floats<bind<Forward>>});
-  table.add({.op = "attention_grad", .bind = bind_floats<bind<Backward>>});
+  table.add({.op = "attention", .bind = bind_with_halves<bind<Forward>>, .reads_halves = true});
+  table.add({.op = "attention_grad", .bind = bind_with_halves<bind<Backward>>});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
