@@ -125,36 +125,48 @@ TEST(StochasticCast, RoundsInProportion) {
   EXPECT_NEAR(up, 25000, 5 * 137);  // standard deviation sqrt(n p (1 - p))
 }
 
-// A chain of short rows, whose first elements are at any index, draws what a single op draws.
-TEST(StochasticCast, DrawsByTheIndexInTheSpaceOfItsChain) {
+// Runs a chain on short rows, whose first elements are at any index: it must draw what a single op
+// draws. With `read`, a later step reads the rounded values: they are in a register of floats.
+void expect_draws_by_index(DType dtype, const ir::Shape& shape, bool read) {
   const RandomKey key{5, 7, 2, 3, 4};
+  const ir::Attrs cast{{"dtype", dtype}};
+  const TestTensor x = random_f32(shape, 1), row = random_f32({shape.back()}, 2);
+  TestTensor sum(x.type);
+  for (int64_t i = 0; i < x.type.elements(); ++i) {
+    sum.f32()[i] = x.f32()[i] + row.f32()[i % shape.back()];
+  }
+  KernelRun oracle("stochastic_cast", cast, {&sum});
+  run_reference(oracle, cast, key);
+  TileProgramBuilder builder(shape);
+  const int a = builder.input(x.type), b = builder.input(row.type);
+  const int added = builder.op(ops::registry().get("add"), {}, {a, b}, {DType::kF32})[0];
+  const int rounded =
+      builder.op(ops::registry().get("stochastic_cast"), cast, {added}, {dtype}, key.op_id)[0];
+  builder.output(rounded);
+  if (read) builder.output(builder.op(ops::registry().get("neg"), {}, {rounded}, {dtype})[0]);
+  const auto program = builder.finish();
+  TestTensor y({dtype, shape}), negative({dtype, shape});
+  std::vector<std::byte> scratch(program->scratch_bytes() + 64);
+  void* aligned = scratch.data();
+  size_t space = scratch.size();
+  std::align(64, space - 64, aligned, space);
+  std::byte* buffers[] = {const_cast<std::byte*>(x.data.data()),
+                          const_cast<std::byte*>(row.data.data()), y.data.data(),
+                          negative.data.data()};
+  for (int64_t first = 0; first < x.type.elements(); first += 101) {
+    const int64_t cols = std::min<int64_t>(101, x.type.elements() - first);
+    program->run(buffers, {.first = first, .cols = cols}, static_cast<std::byte*>(aligned),
+                 {.seed = key.seed, .op_id = 99, .replica = 2, .micro_batch = 3, .round = 4});
+  }
+  EXPECT_TRUE(y == oracle.outputs[0]);
+  for (int64_t i = 0; read && i < y.type.elements(); ++i) ASSERT_EQ(negative.at(i), -y.at(i));
+}
+
+TEST(StochasticCast, DrawsByTheIndexInTheSpaceOfItsChain) {
   for (const ir::Shape& shape : {ir::Shape{7, 45}, {3, 5, 130}, {2, 700}}) {
-    const TestTensor x = random_f32(shape, 1), row = random_f32({shape.back()}, 2);
-    TestTensor sum(x.type);
-    for (int64_t i = 0; i < x.type.elements(); ++i) {
-      sum.f32()[i] = x.f32()[i] + row.f32()[i % shape.back()];
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      for (bool read : {false, true}) expect_draws_by_index(dtype, shape, read);
     }
-    KernelRun oracle("stochastic_cast", kCasts[0], {&sum});
-    run_reference(oracle, kCasts[0], key);
-    TileProgramBuilder builder(shape);
-    const int a = builder.input(x.type), b = builder.input(row.type);
-    const int added = builder.op(ops::registry().get("add"), {}, {a, b}, {DType::kF32})[0];
-    builder.output(builder.op(ops::registry().get("stochastic_cast"), kCasts[0], {added},
-                              {DType::kF16}, key.op_id)[0]);
-    const auto program = builder.finish();
-    TestTensor y({DType::kF16, shape});
-    std::vector<std::byte> scratch(program->scratch_bytes() + 64);
-    void* aligned = scratch.data();
-    size_t space = scratch.size();
-    std::align(64, space - 64, aligned, space);
-    std::byte* buffers[] = {const_cast<std::byte*>(x.data.data()),
-                            const_cast<std::byte*>(row.data.data()), y.data.data()};
-    for (int64_t first = 0; first < x.type.elements(); first += 101) {
-      const int64_t cols = std::min<int64_t>(101, x.type.elements() - first);
-      program->run(buffers, {.first = first, .cols = cols}, static_cast<std::byte*>(aligned),
-                   {.seed = key.seed, .op_id = 99, .replica = 2, .micro_batch = 3, .round = 4});
-    }
-    EXPECT_TRUE(y == oracle.outputs[0]);
   }
 }
 

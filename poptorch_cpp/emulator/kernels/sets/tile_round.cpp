@@ -33,17 +33,27 @@ float to_half(float x, uint32_t random) {
 }
 
 struct ToHalf {
+  static constexpr DType kType = DType::kF16;
   static float round(float x, uint32_t random) { return to_half(x, random); }
   template <typename V, typename Words>
-  static V round_all(V x, Words random) {
-    return half_at_random(x, random);
+  static void put(float* y, V x, Words random) {
+    store(y, half_at_random(x, random));
+  }
+  template <typename V, typename Words>
+  static void put(uint16_t* y, V x, Words random) {
+    store_half_at_random(y, x, random);
   }
 };
 struct ToBfloat {
+  static constexpr DType kType = DType::kBF16;
   static float round(float x, uint32_t random) { return to_bfloat(x, random); }
   template <typename V, typename Words>
-  static V round_all(V x, Words random) {
-    return bfloat_at_random(x, random);
+  static void put(float* y, V x, Words random) {
+    store(y, bfloat_at_random(x, random));
+  }
+  template <typename V, typename Words>
+  static void put(uint16_t* y, V x, Words random) {
+    store_bfloat_at_random(y, x, random);
   }
 };
 
@@ -86,17 +96,31 @@ void round_elements(const float* x, float* y, int64_t n, uint32_t index, const u
   if (end < n) round_each<To>(x + end, y + end, n - end, index_of(end), key);
 }
 
-// Rounds a group by vectors of half a group. `Words` is a vector of as many words.
-template <typename To, typename V, typename Words>
-void round_group(const float* x, float* y, Words random) {
-  const V low = To::round_all(load<V>(x), random & 0xffffu);
-  const V high = To::round_all(load<V>(x + kLanesOf<V>), random >> 16);
-  store(y, low);
-  store(y + kLanesOf<V>, high);
+// Rounds to halves in memory.
+template <typename To>
+void round_elements(const float* x, uint16_t* y, int64_t n, uint32_t index, const uint32_t* key) {
+  constexpr int64_t kChunk = 512;
+  float held[kChunk];
+  MicroArgs stored;
+  stored.src[0] = held;
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = std::min(kChunk, n - i);
+    round_elements<To>(x + i, held, count, index + static_cast<uint32_t>(i), key);
+    stored.dst[0] = y + i;
+    store_fn(To::kType)(stored, count);
+  }
 }
 
-template <typename To, typename V, typename Words>
-void round_vectors(const float* x, float* y, int64_t n, uint32_t index, const uint32_t* key) {
+// Rounds a group by vectors of half a group. `Words` is a vector of as many words.
+template <typename To, typename V, typename Words, typename Y>
+void round_group(const float* x, Y* y, Words random) {
+  const V low = load<V>(x), high = load<V>(x + kLanesOf<V>);
+  To::put(y, low, random & 0xffffu);
+  To::put(y + kLanesOf<V>, high, random >> 16);
+}
+
+template <typename To, typename V, typename Words, typename Y>
+void round_vectors(const float* x, Y* y, int64_t n, uint32_t index, const uint32_t* key) {
   const uint32_t first = key[0], second = key[1];
   Words steps{};
   for (uint32_t k = 0; k < kGroup / 2; ++k) steps[k] = k * reference::kCounterStep;
@@ -109,21 +133,27 @@ void round_vectors(const float* x, float* y, int64_t n, uint32_t index, const ui
       round_group<To, V>(x + i, y + i, random);
     } else {
       float held[kGroup] = {};
+      Y rounded[kGroup];
       std::copy(x + begin, x + end, held + (begin - i));
-      round_group<To, V>(held, held, random);
-      std::copy_n(held + (begin - i), end - begin, y + begin);
+      round_group<To, V>(held, rounded, random);
+      std::copy_n(rounded + (begin - i), end - begin, y + begin);
     }
   }
 }
 
-template <typename To>
+// `Y` is float for a register, and uint16_t for halves in memory.
+template <typename To, typename Y>
 void round_at_random(const MicroArgs& a, int64_t n) {
   if constexpr (kLanes == kGroup / 2) {
-    round_vectors<To, Widest, WidestWords>(a.in<float>(0), a.out<float>(), n, a.index, a.key);
+    round_vectors<To, Widest, WidestWords>(a.in<float>(0), a.out<Y>(), n, a.index, a.key);
   } else {
-    round_elements<To>(a.in<float>(0), a.out<float>(), n, a.index, a.key);
+    round_elements<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.key);
   }
 }
+
+// The source stays a register of floats; the result is held as halves.
+constexpr HalfForms kStoredForms = {
+    {{{round_at_random<ToHalf, uint16_t>}, {}}, {{round_at_random<ToBfloat, uint16_t>}, {}}}};
 
 bool is_to_half(const MicroQuery& q) { return q.results[0] == DType::kF16; }
 bool is_to_bfloat(const MicroQuery& q) { return q.results[0] == DType::kBF16; }
@@ -131,13 +161,27 @@ bool is_to_bfloat(const MicroQuery& q) { return q.results[0] == DType::kBF16; }
 }  // namespace
 
 MicroFn rounding_at_random(DType dtype) {
-  return dtype == DType::kF16 ? round_at_random<ToHalf> : round_at_random<ToBfloat>;
+  return dtype == DType::kF16 ? round_at_random<ToHalf, float> : round_at_random<ToBfloat, float>;
 }
 
 void add_rounding_rows(std::vector<MicroRow>& rows) {
   using enum RegisterClass;
-  rows.push_back({"stochastic_cast", kF32, kF32, round_at_random<ToHalf>, nullptr, is_to_half});
-  rows.push_back({"stochastic_cast", kF32, kF32, round_at_random<ToBfloat>, nullptr, is_to_bfloat});
+  rows.push_back({"stochastic_cast",
+                  kF32,
+                  kF32,
+                  round_at_random<ToHalf, float>,
+                  nullptr,
+                  is_to_half,
+                  {},
+                  &kStoredForms});
+  rows.push_back({"stochastic_cast",
+                  kF32,
+                  kF32,
+                  round_at_random<ToBfloat, float>,
+                  nullptr,
+                  is_to_bfloat,
+                  {},
+                  &kStoredForms});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

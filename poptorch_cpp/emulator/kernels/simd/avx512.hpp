@@ -45,11 +45,11 @@ inline Widest round_to_bfloat(Widest x) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(bfloat_words(x), 16));
 }
 
-// Both add `random`, 16 bits in each lane, to the fraction that the type drops, and drop the rest
-// of the sum.
+// These add `random`, 16 bits in each lane, to the fraction that the type drops, and drop the rest
+// of the sum. The first returns sums that are converted to halves by rounding towards zero.
+constexpr int kTruncated = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 template <typename Words>
-Widest half_at_random(Widest x, Words random) {
-  constexpr int kTruncated = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+Widest half_sums(Widest x, Words random) {
   constexpr int kGreaterMagnitude = 3;  // with the sign of the first operand
   // Halves near x have the distance 2^-10 times its power of two, which is at least 2^-14. A sum
   // rounded towards zero is on the same side of each half as the exact sum.
@@ -62,16 +62,31 @@ Widest half_at_random(Widest x, Words random) {
   // The conversion would make the greatest half of a sum that is beyond it.
   const __mmask16 beyond =
       _mm512_cmp_ps_mask(_mm512_abs_ps(sum), _mm512_set1_ps(0x1p16f), _CMP_GE_OQ);
-  const Widest limited = _mm512_mask_mul_ps(sum, beyond, sum, _mm512_set1_ps(0x1p120f));
-  return _mm512_cvtph_ps(_mm512_cvtps_ph(limited, kTruncated));
+  return _mm512_mask_mul_ps(sum, beyond, sum, _mm512_set1_ps(0x1p120f));
+}
+template <typename Words>
+Widest half_at_random(Widest x, Words random) {
+  return _mm512_cvtph_ps(_mm512_cvtps_ph(half_sums(x, random), kTruncated));
+}
+template <typename Words>
+void store_half_at_random(uint16_t* y, Widest x, Words random) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
+                      _mm512_cvtps_ph(half_sums(x, random), kTruncated));
 }
 template <typename Words>
 Widest bfloat_at_random(Widest x, Words random) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i sum = _mm512_add_epi32(bits, reinterpret_cast<__m512i>(random));
+  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(1 << 22));
   const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
   const __m512i kept = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  return _mm512_castsi512_ps(_mm512_mask_and_epi32(bits, number, sum, kept));
+  return _mm512_castsi512_ps(_mm512_mask_and_epi32(quiet, number, sum, kept));
+}
+template <typename Words>
+void store_bfloat_at_random(uint16_t* y, Widest x, Words random) {
+  const __m512i bits = _mm512_castps_si512(bfloat_at_random(x, random));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
 }
 
 using Mask = __mmask16;

@@ -148,6 +148,7 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
   const reference::RoundingBits& bits = walk.random[step.rounding->number];
   MicroArgs args = arguments_of(step, registers);
   args.key[1] = bits.second();
+  const int64_t result_bytes = registers_[step.results[0]].as_stored ? 2 : 4;
   for (int s = 0; s < walk.segments;) {
     int64_t at = walk.linear[s], end = at + walk.length[s];
     for (++s; s < walk.segments && walk.linear[s] == end; ++s) end += walk.length[s];
@@ -157,7 +158,7 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
       args.key[0] = bits.first(static_cast<uint64_t>(at));
       step.fn(args, count);
       args.src[0] = args.in<float>(0) + count;
-      args.dst[0] = args.out<float>() + count;
+      args.dst[0] = args.out<std::byte>() + count * result_bytes;
       at += count;
     }
   }

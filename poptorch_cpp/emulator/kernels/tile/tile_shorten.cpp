@@ -29,7 +29,7 @@ class Shortener {
       if (steps_[i].op == "accumulate") join_adam(i);
     }
     for (TileStep& step : steps_) {
-      if (step.fn && step.halves) hold_halves(step);
+      if (step.fn && step.halves) step.rounding ? store_halves(step) : hold_halves(step);
     }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     note_single_elements();
@@ -228,6 +228,16 @@ class Shortener {
     maker_[rounded] = static_cast<int>(&step - steps_.data());
     step.text += support::str(" in ", dtype, both ? ", with its gradient" : "");
     rounding->fn = nullptr;
+  }
+
+  // Lets a step whose result is only stored round to halves in memory.
+  void store_halves(TileStep& step) {
+    const int result = step.results[0];
+    if (uses_[result] != 1 || std::count(outputs_.begin(), outputs_.end(), result) != 1) return;
+    const DType dtype = registers_[result].dtype;
+    registers_[result].as_stored = true;
+    step.fn = step.halves->form[dtype == DType::kBF16][0].fn;
+    step.text += support::str(" in ", dtype);
   }
 
   // Returns true if an average's input and output are both float16 in memory and have no other use.
