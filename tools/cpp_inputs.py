@@ -21,6 +21,7 @@ INPUTS = (
     "tests/unit",
     "tests/ir",
     "tests/fuzz",
+    "third_party",
     "CMakeLists.txt",
     "Makefile",
     "requirements.txt",
