@@ -61,7 +61,10 @@ class _Context:
 
 def apply_method(training: bool) -> classmethod:
     """Returns the replacement of torch.autograd.Function.apply for the trace of a model."""
-    plain = vars(torch.autograd.Function)["apply"].__func__
+    descriptor = vars(torch.autograd.Function)["apply"]  # a native one from torch 2.14 on
+
+    def plain(cls, *arguments):
+        return descriptor.__get__(None, cls)(*arguments)
 
     def apply(cls, *arguments):
         # Backward is not needed without gradients and inside another function.
@@ -136,6 +139,8 @@ def _run_backward(cls, context: _Context, seeds: list, count: int) -> list:
     backward = cls.backward
     if backward is torch.autograd.Function.backward:
         backward = cls.vjp
+    if getattr(torch.autograd.Function, "boxed_grads_call", None) is not None:  # from torch 2.14 on
+        seeds = [seeds] if cls.boxed_grads_call else seeds
     returned = backward(context, *seeds)
     gradients = list(returned) if isinstance(returned, (tuple, list)) else [returned]
     if len(gradients) < count or any(g is not None for g in gradients[count:]):

@@ -256,9 +256,9 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         # The compiler handles recomputation; a checkpoint in a trace is a plain call.
         checkpoint = torch.utils.checkpoint
         stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
-        name = "_checkpoint_without_reentrant_generator"
-        around = _here(getattr(checkpoint, name), _around_plain_call)
-        stack.enter_context(mock.patch.object(checkpoint, name, around))
+        for name in filter(checkpoint.__dict__.get, _AROUND_CHECKPOINTS):
+            around = _here(getattr(checkpoint, name), _around_plain_call)
+            stack.enter_context(mock.patch.object(checkpoint, name, around))
         apply = autograd_functions.apply_method(training)
         stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
         stack.enter_context(substitutions.in_place())
@@ -294,6 +294,13 @@ class _HostConstructor(type):
 
     def __instancecheck__(cls, value: Any) -> bool:
         return isinstance(value, cls.plain)
+
+
+# Names of torch's checkpoint that is not reentrant; the second is that of torch 2.14.
+_AROUND_CHECKPOINTS = (
+    "_checkpoint_without_reentrant_generator",
+    "_checkpoint_without_reentrant_generator_impl",
+)
 
 
 class _PlainCall:

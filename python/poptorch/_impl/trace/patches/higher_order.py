@@ -104,8 +104,11 @@ def _scan(step: Callable, carried: Tensors, xs: Tensors, others: Tensors) -> Any
 
 
 @map_impl.py_impl(_KEY)
-def _map(function: Callable, xs: Tensors, others: Tensors) -> Any:
-    """map: unrolled over the first axis. Returns the stacked results in the structure of one."""
+def _map(function: Callable, xs: Tensors, others: Tensors, mutated_arg_indices: str = "") -> Any:
+    """map: unrolled over the first axis. Returns the stacked results in the structure of one.
+
+    torch 2.14 names the arguments that the function writes. Rows are views, so `xs` has the writes.
+    """
     rows = zip(*(x.unbind(0) for x in xs), strict=True)
     made = [function(*row, *others) for row in rows]
     return trees.tree_map(lambda *parts: torch.stack(parts), *made)
