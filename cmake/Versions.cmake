@@ -9,5 +9,6 @@ endfunction()
 
 poptorch_read_version(POPTORCH_VERSION python/poptorch_core/versions.py VERSION)
 poptorch_read_version(POPTORCH_TORCH_VERSION python/poptorch_core/versions.py TORCH)
+poptorch_read_version(POPTORCH_NEWEST_TORCH_VERSION python/poptorch_core/versions.py NEWEST_TORCH)
 poptorch_read_version(POPTORCH_ONEDNN_VERSION python/poptorch_core/versions.py ONEDNN)
 poptorch_read_version(POPTORCH_PYTHON_VERSION pyproject.toml requires-python)

@@ -1,27 +1,68 @@
-"""The build backend of pyproject.toml: setuptools, with the versions that versions.py states.
+"""The build backend of pyproject.toml: scikit-build-core's setuptools hooks, with torch and oneDNN.
 
 torch and oneDNN are requirements of the build and of the installed package. Only
-python/poptorch_core/versions.py states their versions. pyproject.toml cannot read that file; this
-module does.
+python/poptorch_core/versions.py states their versions. pyproject.toml cannot read that file, nor
+the version of torch that is installed; this module does.
 """
 
+import os
 import runpy
+import sys
+import sysconfig
+from importlib import metadata
 from pathlib import Path
 
-from setuptools import build_meta
-from setuptools.build_meta import *  # noqa: F403  (the hooks that stay as they are)
+from scikit_build_core.setuptools import build_meta
+from scikit_build_core.setuptools.build_meta import *  # noqa: F403  (the hooks that stay as they are)
 
 _FILE = Path(__file__).resolve().parents[1] / "python/poptorch_core/versions.py"
 VERSIONS = runpy.run_path(str(_FILE))
-RUNTIME = [f"torch=={VERSIONS['TORCH']}", f"onednn-cpu-gomp=={VERSIONS['ONEDNN']}"]
-BUILD = [*RUNTIME, f"onednn-devel-cpu-gomp=={VERSIONS['ONEDNN']}"]
+SUPPORTED = (VERSIONS["TORCH"], VERSIONS["NEWEST_TORCH"])
+# oneDNN is published for x86-64 only; other processors use this project's convolutions.
+_ONEDNN = f"=={VERSIONS['ONEDNN']}; platform_machine == 'x86_64'"
+
+
+def torch_version():
+    """Returns the version of torch to build with, one of SUPPORTED.
+
+    POPTORCH_TORCH_VERSION names it. Otherwise it is the version that the build or the environment
+    has, if that is supported, and the oldest one if not.
+    """
+    asked = os.environ.get("POPTORCH_TORCH_VERSION")
+    if asked and asked not in SUPPORTED:
+        raise SystemExit(
+            f"[build] POPTORCH_TORCH_VERSION={asked}, but PopTorch {VERSIONS['VERSION']} needs "
+            f"torch {' or '.join(SUPPORTED)}. Set it to one of these."
+        )
+    # An isolated build does not have the packages of the environment on sys.path.
+    environment = [sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]
+    found = [
+        distribution.version.partition("+")[0]
+        for path in (sys.path, environment)
+        for distribution in metadata.distributions(name="torch", path=path)
+    ]
+    return asked or next((one for one in found if one in SUPPORTED), SUPPORTED[0])
+
+
+def version():
+    """Returns PopTorch's version; with POPTORCH_LOCAL_VERSION=1 that of torch is its local part."""
+    if os.environ.get("POPTORCH_LOCAL_VERSION") != "1":
+        return VERSIONS["VERSION"]
+    return f"{VERSIONS['VERSION']}+torch{torch_version().rpartition('.')[0]}"
+
+
+def requirements():
+    """Returns what the installed package needs."""
+    torch = f"torch=={torch_version()}"
+    return [torch, f"onednn-cpu-gomp{_ONEDNN}", "numpy", "safetensors", "tqdm"]
 
 
 def get_requires_for_build_wheel(config_settings=None):
-    """Returns setuptools' requirements with torch and oneDNN. See PEP 517."""
-    return [*build_meta.get_requires_for_build_wheel(config_settings), *BUILD]
+    """Returns what a build needs: setuptools' requirements, torch and oneDNN. See PEP 517."""
+    hooks = build_meta.get_requires_for_build_wheel(config_settings)
+    return [*hooks, *requirements()[:2], f"onednn-devel-cpu-gomp{_ONEDNN}"]
 
 
 def get_requires_for_build_editable(config_settings=None):
-    """Returns what an editable build needs. See PEP 660."""
-    return [*build_meta.get_requires_for_build_editable(config_settings), *BUILD]
+    """Returns what an editable build needs, which is the same. See PEP 660."""
+    return get_requires_for_build_wheel(config_settings)

@@ -18,9 +18,6 @@ need g++ command -v g++
 need cmake command -v cmake
 need ninja-build command -v ninja
 need ccache command -v ccache
-need libspdlog-dev test -e /usr/include/spdlog/spdlog.h
-need nlohmann-json3-dev test -e /usr/include/nlohmann/json.hpp
-need libxxhash-dev test -e /usr/include/xxhash.h
 need libgtest-dev test -e /usr/include/gtest/gtest.h
 need python3 command -v "$python"
 need python3-venv "$python" -c 'import ensurepip, venv'

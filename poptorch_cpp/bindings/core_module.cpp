@@ -31,6 +31,7 @@
 #include "program/program.hpp"
 #include "session/session.hpp"
 #include "storage/cbor.hpp"
+#include "support/build_id.hpp"
 #include "support/environment.hpp"
 #include "support/faults.hpp"
 #include "support/log.hpp"
@@ -369,6 +370,8 @@ PYBIND11_MODULE(_core, m) {
   bind_cbor(m);
   bind_files(m);
   bind_log(m);
+  m.def("torch_version", &poptorch::support::torch_version,
+        "Returns the version of torch that PopTorch is built for.");
   m.def("op_names", [] {
     std::vector<std::string> names;
     for (const auto* def : poptorch::ops::registry().all()) names.push_back(def->name);

@@ -55,6 +55,8 @@ int look(dl_phdr_info* object, size_t, void* result) {
 
 std::string version() { return POPTORCH_VERSION; }
 
+std::string torch_version() { return POPTORCH_TORCH_VERSION; }
+
 std::string build_id() {
   std::string id;
   dl_iterate_phdr(look, &id);

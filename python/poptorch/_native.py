@@ -3,6 +3,7 @@
 Importing this module first checks torch and oneDNN. A wrong installation ends in one clear error.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +15,17 @@ if TYPE_CHECKING:
     from poptorch_core._torch import Executable as Executable  # at run time below, after the checks
 
 
-def _check_torch() -> None:
-    found = torch.__version__.partition("+")[0]
-    if found != _versions.TORCH:
+def _check_torch(needed: str) -> None:
+    if torch.__version__.partition("+")[0] != needed:
         raise DependencyError(
-            f"[import] PopTorch {_versions.VERSION} is built for torch {_versions.TORCH} but found "
-            f"torch {torch.__version__} ({torch.__file__}). "
-            f"Run: pip install torch=={_versions.TORCH}"
+            f"[import] PopTorch {_versions.VERSION} is built for torch {needed} but found "
+            f"torch {torch.__version__} ({torch.__file__}). Run: pip install torch=={needed}"
         )
 
 
-def _import_torch_module():
+def _import_module(name: str) -> Any:
     try:
-        from poptorch_core import _core as _core, _torch  # importing _core checks the processor
+        return importlib.import_module(f"poptorch_core.{name}")
     except ImportError as error:
         text = str(error)
         if text.startswith("[kernels]"):
@@ -40,11 +39,10 @@ def _import_torch_module():
             f"[import] PopTorch's native module cannot be loaded: {text}. Reinstall PopTorch "
             "in this environment: pip install --force-reinstall --no-deps poptorch"
         ) from error
-    return _torch
 
 
-_check_torch()
-_torch = _import_torch_module()
+_check_torch(_import_module("_core").torch_version())  # importing _core checks the processor
+_torch = _import_module("_torch")
 if not TYPE_CHECKING:
     Executable = _torch.Executable
 

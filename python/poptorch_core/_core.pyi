@@ -56,6 +56,7 @@ __all__: list[str] = [
     "set_line_open",
     "set_log_level",
     "tell_moved_bytes",
+    "torch_version",
 ]
 
 class Option:
@@ -548,5 +549,8 @@ def tell_moved_bytes(listener: Any) -> None:
     """Sets the listener of this thread's large transfers. It is called with the number of
     further bytes moved.
     """
+
+def torch_version() -> str:
+    """Returns the version of torch that PopTorch is built for."""
 
 COMM_GROUPS: list[str] = ["All", "Consecutive", "Orthogonal", "NoGrouping"]

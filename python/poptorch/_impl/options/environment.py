@@ -21,7 +21,8 @@ flag = _core.environment_flag  # (name)
 number = _core.environment_number  # (name, otherwise)
 _PREFIX = "POPTORCH_"
 # Variables of this project's tests and build.
-_OTHERS = ("POPTORCH_BUILD_DIR", "POPTORCH_REWRITE_GOLDEN", "POPTORCH_TEST_STEPS")
+_OTHERS = ("POPTORCH_LOCAL_VERSION", "POPTORCH_REWRITE_GOLDEN", "POPTORCH_TEST_STEPS",
+           "POPTORCH_TORCH_VERSION")  # fmt: skip
 _OTHERS_BEGIN = ("POPTORCH_FUZZ_", "POPTORCH_INTERRUPT_", "POPTORCH_KILL_")
 
 
