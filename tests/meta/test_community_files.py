@@ -38,7 +38,8 @@ def test_a_job_is_one_target_of_make(name, job, runs):
 
 def test_there_is_a_job_for_each_kind_of_check():
     names = {name for name, _, _ in commands()}
-    assert names == {"lint", "sanitizers", "tests", "docs", "wheel", "nightly"}
+    checks = {"lint", "workflows", "sanitizers", "tests", "docs", "nightly"}
+    assert names == checks | {"wheel", "sdist"}
 
 
 @pytest.mark.parametrize("package", ["poptorch_core", "popxl", "popxl_addons", "popart", "popdist"])

@@ -40,6 +40,7 @@ NEW_PROCESSES = {
     "errors/test_unusual_characters.py": "its program has no torch",
     "flaky.py": "runs pytest",
     "meta/test_core.py": "PYTHONHASHSEED is read when Python starts",
+    "meta/test_distribution.py": "runs the build of the package",
     "meta/test_flaky.py": "runs pytest",
     "meta/test_package.py": "what poptorch imports",
     "meta/test_serving.py": "a program in C++",

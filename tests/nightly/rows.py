@@ -90,6 +90,14 @@ ROWS = (
     Row("all", "the C++ programs as a user compiles them, of which CI shares the headers",
         "make install && env -u PYTHONPATH " + PYTEST + "tests/meta/test_cpp.py "
         "tests/meta/test_examples.py", PASSED, environment={"POPTORCH_CPP_AS_USERS_DO": "1"}),
+    Row("package", "actionlint on the workflows", "make lint-workflows", line("actionlint:")),
+    Row("package", "the source distribution, installed from its folder, editable and as an archive",
+        "{python} tests/nightly/installs.py folder editable archive",
+        _lines("folder: ", "editable: ", "archive: ")),
+    Row("package", "from a wheel to the first trained model in under a minute, without downloads",
+        "make wheel && {python} tests/nightly/installs.py wheel", line("installs:")),
+    Row("package", "the tests of behaviour with the newest torch that is supported",
+        "make newest-torch", PASSED),
     Row("R10", "the same bits over runs, threads, strategies and replicas",
         PYTEST + "tests/behaviour/wrapper/test_determinism.py "
         "tests/behaviour/placement/test_replicas.py", PASSED),
