@@ -3,7 +3,8 @@ tests/nightly/installs.py [folder editable archive wheel]`.
 
 The source distribution is installed from its unpacked folder, editable, and as an archive. These
 builds do not find the headers of libraries that the system has: third_party has to suffice. The
-wheel is timed from `pip install` to the first trained model, without downloads.
+wheel is timed from `pip install` to the first trained model, without downloads; other programs of
+the machine do not change its CPU time.
 """
 
 import os
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARIES = ("spdlog", "fmt", "nlohmann", "xxhash.h", "gtest")
-SECONDS = 60  # from a wheel to a trained model
+SECONDS = 60  # of CPU time, from a wheel to a trained model
 CHECK = """
 import poptorch, popxl, popart, popdist, popxl_addons, torch
 from poptorch_core import versions
@@ -119,9 +120,11 @@ def main():
                 install(kind, folder)
                 continue
             seconds, used = seconds_from_wheel(folder)
-            print(f"installs: {seconds:.0f} s from a wheel to the first trained model, at most "
-                  f"{SECONDS} ({used:.0f} s of CPU time)")  # fmt: skip
-            if seconds > SECONDS:
+            print(
+                f"installs: {used:.0f} s of CPU time from a wheel to the first trained model, at "
+                f"most {SECONDS}; {seconds:.0f} s have passed"
+            )
+            if used > SECONDS:
                 return 1
     return 0
 
