@@ -80,7 +80,7 @@ def test_the_page_of_tests_is_that_of_their_docstrings():
     assert done.returncode == 0, "run python tools/write_tests_page.py"
 
 
-OURS = "poptorch_cpp python tests examples docs tools benchmarks cmake .ci".split()
+OURS = "poptorch_cpp python tests examples docs tools benchmarks cmake third_party .ci".split()
 FILE = re.compile(r"`([\w-][\w.-]*(?:/[\w.-]+)+/?|[\w-]+\.(?:cpp|hpp|py|md|ir|json))`")
 NOT_OURS = re.compile(r"dnnl\.hpp|build/.*|(report|trace)\.json")
 
