@@ -98,7 +98,7 @@ def install(kind, folder):
 def seconds_from_wheel(folder):
     """Returns the time from a wheel to a trained model, and how much of it is CPU time."""
     wheels = folder / "wheels"
-    wheel = next((ROOT / "dist").glob("*manylinux*.whl"))
+    wheel = max((ROOT / "dist").glob("*manylinux*.whl"), key=lambda file: file.stat().st_mtime)
     run(sys.executable, "-m", "pip", "download", "-d", wheels, wheel, cwd=folder)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
