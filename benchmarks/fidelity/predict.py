@@ -8,6 +8,7 @@ import torch
 
 from .rows import ADAM, LAMB, Row
 
+MOST_IPUS = 8  # of a replica
 # Parts of a step, by the figure of the report that sums them.
 PARTS = {
     "compute_cycles": "computing",
@@ -40,6 +41,11 @@ def options_of(row: Row) -> poptorch.Options:
     options.broadcastBuffers(False)
     options.replicationFactor(row.replicas)
     options.Precision.setPartialsType(torch.half)
+    if row.proportions:
+        shares = row.proportions * (MOST_IPUS if len(row.proportions) == 1 else 1)
+        options.setAvailableMemoryProportion(
+            {f"IPU{ipu}": share for ipu, share in enumerate(shares)}
+        )
     options.Training.gradientAccumulation(row.accumulation)
     options.setExecutionStrategy(poptorch.PipelinedExecution(poptorch.AutoStage.AutoIncrement))
     location = poptorch.TensorLocationSettings().useOnChipStorage(not row.off_chip)

@@ -67,12 +67,14 @@ class Memory {
     const program::Stays stays = program::stays_of(program_, ipu);
     const int64_t first = instructions_.of_ipu(static_cast<size_t>(ipu)).first;
     for (const program::Allocation& one : stays.allocations) {
-      const Tensor& tensor = program_.tensors[one.id];
-      const int64_t made_at = instructions_.maker(one.id);
-      const Instruction& maker = instructions_.at(made_at);
       const auto row_at = [&](int64_t position) { return first + stays.instructions[position]; };
-      made_.allocations.add({ipu, strings_(tensor.name), strings_(maker.scope),
-                             strings_(kind_of(maker.pass)), tensor.offset, tensor.type.bytes(),
+      const bool temporary = one.id == program::kNoTensor;
+      const Instruction& maker =
+          instructions_.at(temporary ? row_at(one.begin) : instructions_.maker(one.id));
+      const std::string name = temporary ? "temporary data of " + maker.op.text()
+                                         : program_.tensors[one.id].name.text();
+      made_.allocations.add({ipu, strings_(std::string_view(name)), strings_(maker.scope),
+                             strings_(kind_of(maker.pass)), one.offset, one.bytes,
                              row_at(one.begin), row_at(one.end)});
     }
   }

@@ -102,7 +102,10 @@ class Planner {
       walk(ipu.body, false);
     }
     position_ = 0;
-    for (auto& ipu : program_.ipus) share_block(ipu.body);
+    for (auto& ipu : program_.ipus) {
+      share_block(ipu.body);
+      ++ipu_;
+    }
     allocate();
   }
 
@@ -165,6 +168,7 @@ class Planner {
     for (Instruction& instruction : block) {
       ++position_;
       share(instruction);
+      if (instruction.temporary.bytes) temporaries_.push_back({position_, ipu_, &instruction});
       for (auto& inner : instruction.blocks) {
         share_block(inner);
         if (instruction.kind == Instruction::Kind::kLoop) ++position_;
@@ -198,7 +202,7 @@ class Planner {
       const TensorId operand = instruction.inputs[i];
       if (!in_arena(operand) || !shareable(operand, result, view)) continue;
       instruction.in_place.assign(1, static_cast<int>(i));
-      if (view) instruction.cycles = 0;
+      if (view) instruction.cycles = instruction.temporary.bytes = 0;
       join(operand, result);
       return;
     }
@@ -214,48 +218,80 @@ class Planner {
            life(root(operand)).end == position_;
   }
 
-  void allocate() {
+  // Something that takes memory of an arena from `begin` to `end`.
+  struct Block {
+    int64_t begin, end, bytes;
+    int ipu;
+    int64_t* offset;
+  };
+
+  // Returns the groups of tensors in place of each other, and the temporary data after those that
+  // are born with it: they stay longer.
+  std::vector<Block> blocks() {
     const size_t count = program_.tensors.size();
     std::vector<int64_t> bytes(count, 0);
-    std::vector<TensorId> births;
     for (size_t i = 0; i < count; ++i) {
       const auto id = static_cast<TensorId>(i);
       if (!in_arena(id) || lives_[i].begin < 0) continue;
-      const TensorId group = root(id);
-      bytes[group] = std::max(bytes[group], aligned(tensor(id).type.bytes()));
-      if (group == id) births.push_back(id);
+      bytes[root(id)] = std::max(bytes[root(id)], aligned(tensor(id).type.bytes()));
     }
-    std::vector<TensorId> deaths = births;
-    std::sort(births.begin(), births.end(), [&](TensorId a, TensorId b) {
-      return std::tie(life(a).begin, a) < std::tie(life(b).begin, b);
-    });
-    std::sort(deaths.begin(), deaths.end(), [&](TensorId a, TensorId b) {
-      return std::tie(life(a).end, a) < std::tie(life(b).end, b);
-    });
+    std::vector<Block> all;
+    for (size_t i = 0; i < count; ++i) {
+      if (bytes[i] == 0) continue;
+      Tensor& one = program_.tensors[i];
+      all.push_back({lives_[i].begin, lives_[i].end, bytes[i], one.ipu, &one.offset});
+    }
+    for (const auto& [position, ipu, instruction] : temporaries_) {
+      program::Temporary& one = instruction->temporary;
+      all.push_back({position, position, aligned(one.bytes), ipu, &one.offset});
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Block& a, const Block& b) { return a.begin < b.begin; });
+    return all;
+  }
+
+  void allocate() {
+    const std::vector<Block> births = blocks();
+    std::vector<const Block*> deaths;
+    for (const Block& one : births) deaths.push_back(&one);
+    std::stable_sort(deaths.begin(), deaths.end(),
+                     [](const Block* a, const Block* b) { return a->end < b->end; });
     std::vector<FreeList> arenas(program_.ipus.size());
     size_t dead = 0;
-    for (TensorId id : births) {
+    for (const Block& one : births) {
       support::check_interrupt();
-      for (; life(deaths[dead]).end < life(id).begin; ++dead) {
-        const TensorId gone = deaths[dead];
-        const int64_t size = bytes[gone];
-        if (size) arenas[tensor(gone).ipu].give_back(tensor(gone).offset, size);
+      for (; deaths[dead]->end < one.begin; ++dead) {
+        arenas[deaths[dead]->ipu].give_back(*deaths[dead]->offset, deaths[dead]->bytes);
       }
-      const int64_t size = bytes[id];
-      if (size) tensor(id).offset = arenas[tensor(id).ipu].take(size);
+      *one.offset = arenas[one.ipu].take(one.bytes);
     }
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < program_.tensors.size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       if (!in_arena(id) || lives_[i].begin < 0) continue;
       tensor(id).offset = tensor(root(id)).offset;
-      auto& ipu = program_.ipus[tensor(id).ipu];
-      ipu.arena_bytes = std::max(ipu.arena_bytes, tensor(id).offset + tensor(id).type.bytes());
+      extend(tensor(id).ipu, tensor(id).offset + tensor(id).type.bytes());
     }
+    for (const auto& [position, ipu, instruction] : temporaries_) {
+      extend(ipu, instruction->temporary.offset + instruction->temporary.bytes);
+    }
+  }
+
+  void extend(int ipu, int64_t end) {
+    int64_t& arena = program_.ipus[ipu].arena_bytes;
+    arena = std::max(arena, end);
   }
 
   Program& program_;
   const ir::Registry& registry_;
+  struct TemporaryData {
+    int64_t position;
+    int ipu;
+    Instruction* instruction;
+  };
+
   int64_t position_ = 0;
+  int ipu_ = 0;
+  std::vector<TemporaryData> temporaries_;
   support::Table<TensorId, Life> lives_;
   support::Table<TensorId, TensorId> root_;
   std::vector<std::vector<TensorId>> crossing_;  // per open loop: the tensors it touches

@@ -183,7 +183,7 @@ void OpLowering::lower_compute(const Op& op, Frame& frame) {
       instruction.in_place[i] = over;
     }
   }
-  instruction.cycles = cycles(op, instruction);
+  set_cost(op, instruction);
   emitter_.emit(ipu, std::move(instruction));
 }
 
@@ -227,15 +227,20 @@ bool OpLowering::joins_another(const Op& op) {
 }
 
 // A collective reduces during the exchange, which takes longer.
-int64_t OpLowering::cycles(const Op& op, const Instruction& instruction) {
+void OpLowering::set_cost(const Op& op, Instruction& instruction) {
   const auto parts = program::collective_parts(emitter_.program(), instruction);
-  if (!parts.empty()) return program::cycles_of(parts);
+  if (!parts.empty()) {
+    instruction.cycles = program::cycles_of(parts);
+    instruction.temporary.bytes = program::ring_buffer(emitter_.program(), instruction);
+    return;
+  }
   const ir::Cost cost = op.def().cost(op);
-  if (cost.flops == 0 && cost.bytes == 0) return 0;
-  const target::Terms terms = program::op_terms(
+  if (cost.flops == 0 && cost.bytes == 0) return;
+  const program::OpCost found = program::op_cost(
       emitter_.program(), instruction,
       {.flops = cost.flops, .matrix_unit = cost.matrix_unit, .joins = joins_another(op)});
-  return target::whole_cycles(terms.total());
+  instruction.cycles = target::whole_cycles(found.terms.total());
+  instruction.temporary.bytes = found.temporary_bytes;
 }
 
 void OpLowering::lower_ipu_copy(const Op& op, Frame& frame) {

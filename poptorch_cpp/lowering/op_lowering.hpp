@@ -55,7 +55,7 @@ class OpLowering {
   void rewrite(const std::vector<TensorId>& to, std::vector<TensorId> from,
                const std::vector<int>& ipus);
   void prepare_write(program::Instruction& instruction, size_t index, int ipu);
-  int64_t cycles(const ir::Op& op, const program::Instruction& instruction);
+  void set_cost(const ir::Op& op, program::Instruction& instruction);
   bool joins_another(const ir::Op& op);
 
   void lower_variable(const ir::Op& op, Frame& frame);

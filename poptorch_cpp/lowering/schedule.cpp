@@ -79,12 +79,14 @@ class Scheduler {
   }
 
  private:
-  // Chooses writes of state whose results are unused, and pure ops that only such ops use.
+  // Chooses leaves, writes of state whose results are unused, and pure ops that only such ops use.
+  // A leaf runs nothing: were it to stay, the ops that use it would follow its place.
   void choose_movable() {
     movable_.assign(ops_.size(), false);
     for (size_t i = ops_.size(); i-- > 0;) {
       const Op& op = *ops_[i];
-      if (op.def().side_effect || op.def().random || op.def().runs_graphs() ||
+      movable_[i] = op.def().is_leaf();
+      if (movable_[i] || op.def().side_effect || op.def().random || op.def().runs_graphs() ||
           !op.after().empty() || computed_again_.count(&op)) {
         continue;
       }

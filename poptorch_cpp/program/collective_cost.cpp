@@ -114,6 +114,18 @@ std::vector<CollectivePart> gather_parts(const Program& program, int shards, int
   return parts.take();
 }
 
+int64_t ring_buffer(const Program& program, const Instruction& instruction) {
+  const std::string& op = instruction.op.text();
+  if (op != "all_reduce" && op != "reduce_scatter") return 0;
+  const int64_t bytes = program.tensors[instruction.inputs[0]].type.bytes();
+  int64_t largest = 0, members = 1;
+  for (const CollectivePart& part : collective_parts(program, instruction)) {
+    members = op == "reduce_scatter" ? members * part.members : part.members;
+    largest = std::max(largest, bytes / members);
+  }
+  return largest;
+}
+
 int64_t cycles_of(const std::vector<CollectivePart>& parts) {
   int64_t cycles = 0;
   for (const CollectivePart& part : parts) cycles = support::saturating_sum(cycles, part.cycles);

@@ -29,6 +29,9 @@ std::vector<CollectivePart> collective_parts(const Program& program,
 // Returns the parts of gathering `shards` pieces of `bytes` each, from as many replicas in a row.
 std::vector<CollectivePart> gather_parts(const Program& program, int shards, int64_t bytes);
 
+// Returns the bytes that an IPU receives at a time, before it adds them: the piece of a ring.
+int64_t ring_buffer(const Program& program, const Instruction& instruction);
+
 int64_t cycles_of(const std::vector<CollectivePart>& parts);
 
 }  // namespace poptorch::program

@@ -1,6 +1,7 @@
 #include "program/op_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <unordered_map>
 
@@ -140,6 +141,7 @@ constexpr double kForwardScores = 14, kBackwardScores = 22;
 struct Model {
   Contractions (*shapes)(const Program&, const Instruction&) = nullptr;
   double score_flops = 0;
+  int64_t score_tensors = 0;  // live at a time
 };
 
 // Returns the model by shape of an op, or nullptr.
@@ -151,8 +153,8 @@ const Model* model_of(const Instruction& instruction) {
       {"conv_transpose", {transposed_shapes}},
       {"conv_grad_input", {transposed_shapes}},
       {"conv_grad_weight", {weight_gradient_shapes}},
-      {"attention", {attention_shapes, kForwardScores}},
-      {"attention_grad", {attention_grad_shapes, kBackwardScores}},
+      {"attention", {attention_shapes, kForwardScores, 1}},
+      {"attention_grad", {attention_grad_shapes, kBackwardScores, 2}},
   };
   const auto found = kModels.find(instruction.op.text());
   return found == kModels.end() ? nullptr : &found->second;
@@ -254,10 +256,12 @@ int ipu_of(const Program& program, const Instruction& instruction) {
   return program.tensors[instruction.outputs[0]].ipu;
 }
 
-Terms shaped_terms(const Program& program, const Instruction& instruction, const Model& model,
+// The products of an op run one after the other; they share memory, beside that of the scores.
+OpCost shaped_cost(const Program& program, const Instruction& instruction, const Model& model,
                    bool joins) {
   const target::Device& device = target::find_device(program.device);
-  Terms sum;
+  OpCost cost;
+  Terms& sum = cost.terms;
   Contractions all = model.shapes(program, instruction);
   for (Contraction& one : all) {
     if (one.half && program.half_partials) one.partial_bytes = 2;
@@ -266,26 +270,36 @@ Terms shaped_terms(const Program& program, const Instruction& instruction, const
     one.tile_memory = memory > 0 ? memory : device.share_of_tile(kDefaultProportion);
     const target::ContractionPlan plan = target::plan_contraction(device, one);
     add(sum, plan.terms);
+    cost.temporary_bytes = std::max(cost.temporary_bytes, plan.temporary_bytes());
     if (joins) sum.vertex -= plan.steps * target::constants().launch;
   }
   if (model.score_flops > 0 && !all.empty()) {
     const Contraction& scores = all.front();
-    const auto elements = static_cast<double>(scores.groups * scores.width * scores.outer);
+    const int64_t count = scores.groups * scores.width * scores.outer;
+    const auto elements = static_cast<double>(count);
+    cost.temporary_bytes += count * (scores.half ? 2 : 4) * model.score_tensors;
     add(sum, target::work_terms(device, {.flops = model.score_flops * elements,
                                          .elements = elements,
                                          .io_tiles = program.io_tiles,
                                          .half = scores.half}));
   }
   if (joins) sum.sync = 0;
-  return sum;
+  return cost;
+}
+
+// Returns the bytes that tiles receive before they compute on them or change their order. Data that
+// only changes its tile arrives in the result.
+int64_t received_bytes(const target::Work& work) {
+  const bool in_result = work.flops == 0 && work.rearranged == 0;
+  return in_result ? 0 : std::llround(work.moved);
 }
 
 }  // namespace
 
-Terms op_terms(const Program& program, const Instruction& instruction, const RowWork& row) {
+OpCost op_cost(const Program& program, const Instruction& instruction, const RowWork& row) {
   if (instruction.view) return {};
   if (const Model* model = model_of(instruction)) {
-    return shaped_terms(program, instruction, *model, row.joins);
+    return shaped_cost(program, instruction, *model, row.joins);
   }
   const target::Device& device = target::find_device(program.device);
   target::Work work = work_of(program, instruction, row);
@@ -294,12 +308,12 @@ Terms op_terms(const Program& program, const Instruction& instruction, const Row
     const double peak = work.half ? device.half_macs_per_cycle : device.float_macs_per_cycle;
     work.element_cycles = row.flops / peak / std::max(work.elements, 1.0);
   }
-  return target::work_terms(device, work);
+  return {target::work_terms(device, work), received_bytes(work)};
 }
 
 Terms known_terms(const Program& program, const Instruction& instruction) {
   if (instruction.cycles == 0) return {};
-  Terms terms = op_terms(program, instruction, {});
+  Terms terms = op_cost(program, instruction, {}).terms;
   const auto known = static_cast<double>(instruction.cycles);
   terms.arithmetic = std::max(0.0, known - (terms.total() - terms.arithmetic));
   return terms;

@@ -1,4 +1,4 @@
-// The cycles of an op by its shapes and types. It is part of the cost model and does not change
+// The cycles and temporary data of an op by its shapes and types. It is part of the cost model and does not change
 // values.
 #pragma once
 
@@ -14,8 +14,13 @@ struct RowWork {
   bool joins = false;  // runs in another instruction's launch
 };
 
-// Returns the terms of a kCompute's cycles that is not a collective.
-target::Terms op_terms(const Program& program, const Instruction& instruction, const RowWork& row);
+struct OpCost {
+  target::Terms terms;
+  int64_t temporary_bytes = 0;  // at a time, beside operands and results
+};
+
+// Returns the cost of a kCompute that is not a collective.
+OpCost op_cost(const Program& program, const Instruction& instruction, const RowWork& row);
 
 // Returns the terms of an instruction whose cycles are known. Cycles that the shapes do not explain
 // count as arithmetic.

@@ -344,6 +344,8 @@ class Parser {
     fields_.take("phase", instruction.phase);
     fields_.take("rewind", instruction.rewind);
     fields_.take("stage", instruction.stage);
+    fields_.take("temporary", instruction.temporary.bytes);
+    fields_.take("temporary_at", instruction.temporary.offset);
     fields_.end();
     if (lexer_.accept("scope")) {
       lexer_.expect("(");

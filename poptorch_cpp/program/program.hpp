@@ -58,6 +58,13 @@ struct Tensor {
 
 enum class Pass : uint8_t { kForward, kBackward, kUpdate, kTransfer };
 
+// The temporary data of an instruction, beside its operands and results and only while it runs:
+// operands gathered for the matrix units, partial sums, received data.
+struct Temporary {
+  int64_t bytes = 0;   // on all tiles
+  int64_t offset = 0;  // in the arena, from the memory plan
+};
+
 struct Instruction {
   enum class Kind : uint8_t {
     kCompute,       // `op` with `attrs` on inputs → outputs
@@ -111,6 +118,7 @@ struct Instruction {
   Symbol scope = {};
   ir::Location location = {};
   int64_t cycles = 0;
+  Temporary temporary = {};
 };
 
 // A slot of the session's state. Its host buffer has groups × type elements when it is grouped.

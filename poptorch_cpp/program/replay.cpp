@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <string>
 
 #include "program/stays.hpp"
 #include "support/error.hpp"
@@ -19,32 +20,34 @@ class Sweep {
   void check_overlaps(const std::vector<Allocation>& allocations) const {
     using Death = std::pair<int64_t, int64_t>;  // end of life, offset
     std::priority_queue<Death, std::vector<Death>, std::greater<>> deaths;
-    std::map<int64_t, TensorId> live;  // by offset
+    std::map<int64_t, const Allocation*> live;  // by offset
     for (const Allocation& one : allocations) {
       for (; !deaths.empty() && deaths.top().first < one.begin; deaths.pop()) {
         live.erase(deaths.top().second);
       }
-      const int64_t offset = tensor(one.id).offset;
-      auto after = live.lower_bound(offset);
-      if (after != live.end() && after->first < end_of(tensor(one.id))) {
-        fail_overlap(one.id, after->second);
+      auto after = live.lower_bound(one.offset);
+      if (after != live.end() && after->first < end_of(one)) fail_overlap(one, *after->second);
+      if (after != live.begin() && end_of(*std::prev(after)->second) > one.offset) {
+        fail_overlap(one, *std::prev(after)->second);
       }
-      if (after != live.begin() && end_of(tensor(std::prev(after)->second)) > offset) {
-        fail_overlap(one.id, std::prev(after)->second);
-      }
-      live.emplace(offset, one.id);
-      deaths.emplace(one.end, offset);
+      live.emplace(one.offset, &one);
+      deaths.emplace(one.end, one.offset);
     }
   }
 
  private:
-  const Tensor& tensor(TensorId id) const { return program_.tensors[id]; }
+  static int64_t end_of(const Allocation& one) { return one.offset + one.bytes; }
 
-  [[noreturn]] void fail_overlap(TensorId a, TensorId b) const {
+  std::string text_of(const Allocation& one) const {
+    if (one.id == kNoTensor) return support::str("temporary data at position ", one.begin);
+    return "%" + program_.tensors[one.id].name.text();
+  }
+
+  [[noreturn]] void fail_overlap(const Allocation& a, const Allocation& b) const {
     throw support::InternalError(support::str(
-        "[program] %", tensor(a).name, " and %", tensor(b).name, " overlap in the arena of IPU ",
-        ipu_, " while both are live: [", tensor(a).offset, ", ", end_of(tensor(a)), ") and [",
-        tensor(b).offset, ", ", end_of(tensor(b)), ")."));
+        "[program] ", text_of(a), " and ", text_of(b), " overlap in the arena of IPU ", ipu_,
+        " while both are live: [", a.offset, ", ", end_of(a), ") and [", b.offset, ", ", end_of(b),
+        ")."));
   }
 
   const Program& program_;

@@ -98,6 +98,7 @@ class Walk {
       ++instruction_;
       made_.instructions.push_back(instruction_);
       for (TensorId id : instruction.inputs) read(id);
+      note_temporary(instruction.temporary);
       const std::vector<int32_t> operands = stays_in_place(instruction);
       for (TensorId id : instruction.outputs) write(id);
       for (size_t i = 0; i < operands.size(); ++i) {
@@ -112,6 +113,13 @@ class Walk {
       conditional_ -= !loop;
       if (loop) close_loop();
     }
+  }
+
+  void note_temporary(const Temporary& temporary) {
+    if (temporary.bytes == 0) return;
+    made_.allocations.push_back(
+        {kNoTensor, position_, position_, temporary.offset, temporary.bytes});
+    made_.peak = std::max(made_.peak, temporary.offset + temporary.bytes);
   }
 
   // Returns, for each result, the stay of the operand that it overwrites.
@@ -162,13 +170,18 @@ class Walk {
       int32_t& group = slot[first_of(all_, static_cast<int32_t>(i))];
       if (group == kNone) {
         group = static_cast<int32_t>(made.size());
-        made.push_back({one.id, one.begin, one.end});
+        made.push_back({one.id, one.begin, one.end, 0, 0});
         continue;
       }
       Allocation& whole = made[group];
       whole.begin = std::min(whole.begin, one.begin);
       whole.end = std::max(whole.end, one.end);
       if (end_of(tensor(one.id)) > end_of(tensor(whole.id))) whole.id = one.id;
+    }
+    for (Allocation& one : made) {
+      if (one.id == kNoTensor) continue;
+      one.offset = tensor(one.id).offset;
+      one.bytes = tensor(one.id).type.bytes();
     }
     std::sort(made.begin(), made.end(), [](const Allocation& a, const Allocation& b) {
       return std::tie(a.begin, a.id) < std::tie(b.begin, b.id);

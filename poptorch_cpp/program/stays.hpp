@@ -8,15 +8,17 @@
 
 namespace poptorch::program {
 
-// Values that are in place of each other, from the first write to the last use of any.
+// Values that are in place of each other, from the first write to the last use of any; or the
+// temporary data of an instruction.
 struct Allocation {
-  TensorId id = kNoTensor;     // of their tensors, the one with the highest end
+  TensorId id = kNoTensor;     // of their tensors, the one with the highest end; none: temporary
   int64_t begin = 0, end = 0;  // positions, both included
+  int64_t offset = 0, bytes = 0;
 };
 
 struct Stays {
   std::vector<Allocation> allocations;  // by begin; without empty ones
-  int64_t peak = 0;                     // the end of the highest tensor, in bytes
+  int64_t peak = 0;                     // the end of the highest of them, in bytes
   // Positions count, from 1, an IPU's instructions depth first and the ends of its loops.
   // `instructions` maps a position to the number of its instruction, from 0; the end of a loop maps
   // to the last one in it.

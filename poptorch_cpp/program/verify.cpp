@@ -136,11 +136,16 @@ class Verifier {
     }
   }
 
-  // Checks what is specific to some instructions: a row, transfer marks, groups of replicas.
+  // Checks what is specific to some instructions: a row, transfer marks, groups of replicas,
+  // temporary data.
   void check_attrs(const Instruction& instruction) const {
     if (std::abs(int64_t{instruction.micro_batch_offset}) > kMaxAhead) {
       fail("'", word(instruction), "' is ", instruction.micro_batch_offset,
            " micro-batches ahead.");
+    }
+    const auto [bytes, offset] = instruction.temporary;
+    if (bytes < 0 || bytes > kMaxBytes || offset < 0 || offset > kMaxBytes) {
+      fail("'", word(instruction), "' has ", bytes, " bytes of temporary data at ", offset, ".");
     }
     if (instruction.kind == Kind::kCompute) return check_collective(instruction);
     for (const auto& [key, value] : instruction.attrs) {

@@ -18,7 +18,8 @@ constexpr double kHalfCycles = 4, kFloatCycles = 8;   // of a row of a block
 
 double quotient(double a, double b) { return std::ceil(a / b); }
 
-// The rows of one tile, and the elements of the rows' operand that it needs for each channel.
+// The rows of one tile, the number of tiles that have some, and the elements of the rows' operand
+// that it needs for each channel.
 struct TileRows {
   double parts = 1, count = 1, inputs = 1;
   double calls = 1;  // rows of an image in a worker
@@ -40,6 +41,7 @@ class Search {
     const auto groups = static_cast<double>(shape_.groups);
     group_parts_ = std::min<double>(groups, tiles_);
     groups_ = quotient(groups, group_parts_);
+    group_parts_ = quotient(groups, groups_);
     const double tiles = std::floor(tiles_ / group_parts_);
     const double outputs = quotient(static_cast<double>(shape_.outer), block_outputs_);
     const double inputs = quotient(static_cast<double>(shape_.inner), block_inputs_);
@@ -75,7 +77,7 @@ class Search {
     TileRows rows;
     if (!kernel_) {
       rows.count = quotient(images * width, parts);
-      rows.parts = parts;
+      rows.parts = quotient(images * width, rows.count);
       rows.inputs = rows.count / static_cast<double>(shape_.reuse);
       return rows;
     }
@@ -86,7 +88,7 @@ class Search {
     const double halo_y = static_cast<double>(shape_.taps_y) / tap_parts - stride;
     const double halo_x = static_cast<double>(shape_.taps_x) - stride;
     const bool whole = high >= static_cast<double>(shape_.height);
-    rows.parts = down * across;
+    rows.parts = quotient(images, high) * quotient(width, wide);
     rows.count = high * wide;
     rows.inputs = (high * stride + (whole ? 0 : std::max(halo_y, 0.0))) *
                   (wide * stride + (across > 1 ? std::max(halo_x, 0.0) : 0));

@@ -32,6 +32,9 @@ struct ContractionPlan {
   int64_t steps = 0;                                   // launches
   int64_t tile_bytes = 0;                              // of operands and partial sums at a time
   Terms terms;
+
+  // Returns the bytes of operands and partial sums at a time, on all tiles that work.
+  int64_t temporary_bytes() const { return tile_bytes * groups * rows * inner * outer; }
 };
 
 // Returns the division with the fewest cycles. Remembers plans with the default constants.
