@@ -9,6 +9,7 @@ import torch
 from .rows import ADAM, LAMB, Row
 
 MOST_IPUS = 8  # of a replica
+STANDARD = 1  # of PopART's RecomputationType
 # Parts of a step, by the figure of the report that sums them.
 PARTS = {
     "compute_cycles": "computing",
@@ -41,6 +42,8 @@ def options_of(row: Row) -> poptorch.Options:
     options.broadcastBuffers(False)
     options.replicationFactor(row.replicas)
     options.Precision.setPartialsType(torch.half)
+    if row.recomputes:
+        options._Popart.set("autoRecomputation", STANDARD)
     if row.proportions:
         shares = row.proportions * (MOST_IPUS if len(row.proportions) == 1 else 1)
         options.setAvailableMemoryProportion(
@@ -81,17 +84,7 @@ def predict(row: Row) -> Prediction:
     seconds = time.perf_counter() - started
     report = wrapped.report()
     clock = report["cycles_per_run"] / report["seconds_per_run"]
-    cycles = report["cycles_per_run"] + _recomputed(row, wrapped)
-    return Prediction(row, batch / cycles * clock, _limit(report), seconds)
-
-
-def _recomputed(row: Row, wrapped) -> float:
-    """Returns the cycles of the forward passes that a single IPU repeats, which ours keeps."""
-    if not row.recomputes:
-        return 0
-    cells = wrapped.schedule()["cells"]
-    forward = [cell["cycles"] for cell in cells if not cell["backward"]]
-    return sum(forward) / len(forward) * row.accumulation
+    return Prediction(row, batch / report["cycles_per_run"] * clock, _limit(report), seconds)
 
 
 def _limit(report) -> str:

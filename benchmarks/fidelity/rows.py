@@ -35,7 +35,7 @@ class Row:
     optimiser: str = LAMB
     off_chip: bool = False
     sharded: bool = False  # replicated tensor sharding of the optimiser's state
-    recomputes: bool = False  # on one IPU, the forward pass again
+    recomputes: bool = False  # on one IPU, from the model's checkpoints
     dtype: torch.dtype = torch.float16
     moments: torch.dtype = torch.float32
     proportions: tuple[float, ...] = ()  # of memory for products, by IPU; one: of every IPU

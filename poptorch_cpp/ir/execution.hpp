@@ -86,6 +86,7 @@ struct Execution {
   int64_t whole_outputs = 0;
   bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
   bool recompute = true;       // forward values in the backward stages of a pipeline
+  bool recompute_alone = false;  // without a pipeline, from checkpoints
   bool stochastic_rounding = false, floating_point_exceptions = false, check_indices = false;
   uint64_t random_seed = 0;
   Liveness liveness = Liveness::kAlwaysLive;

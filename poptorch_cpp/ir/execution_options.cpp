@@ -78,6 +78,8 @@ const Rows<E, OutputMode, Liveness> kExecution = {
     {"mean_reduction", &E::mean_reduction,
      "Gradients of micro-batches and replicas are averaged, not added."},
     {"recompute", &E::recompute, "Backward stages of a pipeline recompute forward values."},
+    {"recompute_alone", &E::recompute_alone,
+     "Without a pipeline, the backward pass recomputes forward values from checkpoints."},
     {"stochastic_rounding",
      &E::stochastic_rounding,
      "Round float16 results up or down at random, in proportion.",

@@ -20,6 +20,7 @@ std::vector<Strategy>& rows() {
        .steps = Steps::kPipeline},
       {.name = "sharded",
        .doc = "One micro-batch at a time, one IPU after the other.",
+       .before_copies = {"recompute_forward"},
        .schedule = schedule_sharded},
       {.name = "serial_phased",
        .doc = "One phase after the other; what a phase does not need is off the chip.",

@@ -22,7 +22,10 @@ class Recomputation {
       : main_(main), last_stage_(2 * (static_cast<int>(forward_stages) - 1)) {
     for (const Op* op : main.ops()) {
       if (!is_inner(*op)) continue;
-      if (ir::is_checkpoint(*op)) kept_.emplace(op->operand(0), op->result());
+      if (ir::is_checkpoint(*op)) {
+        kept_.emplace(op->operand(0), op->result());
+        last_checkpoint_ = op;
+      }
       for (int index : op->def().writes) {
         const Value* value = op->operand(static_cast<size_t>(index));
         const Op* variable = value ? state_read(value) : nullptr;
@@ -32,8 +35,9 @@ class Recomputation {
   }
 
   void run() {
+    if (!has_stages() && !last_checkpoint_) return;
     for (Op* user : main_.op_list()) {
-      if (!is_inner(*user) || 2 * user->placement.stage <= last_stage_) continue;
+      if (!is_inner(*user) || !is_late(*user)) continue;
       copy_producers(*user);
       for (size_t i = 0; i < user->operand_count(); ++i) {
         if (user->operand(i)) user->set_operand(i, current(user->operand(i), *user));
@@ -42,10 +46,21 @@ class Recomputation {
   }
 
  private:
+  bool has_stages() const { return last_stage_ > 0; }
+
+  // Whether the op is in a backward stage; without stages, in the backward pass.
+  bool is_late(const Op& op) const {
+    return has_stages() ? 2 * op.placement.stage > last_stage_ : op.forward_id != 0;
+  }
+
   // Whether `op` is in the forward stage of the `user`'s backward stage, and can run again there.
+  // Without stages, whether it is before the last checkpoint: later values would be computed again
+  // while they are all still there.
   bool runs_again(const Op* op, const Op& user) const {
-    return op && is_inner(*op) && op->placement.ipu == user.placement.ipu &&
-           op->placement.stage == last_stage_ - user.placement.stage && is_repeatable(*op);
+    if (!op || !is_inner(*op) || op->placement.ipu != user.placement.ipu) return false;
+    const bool partner = has_stages() ? op->placement.stage == last_stage_ - user.placement.stage
+                                      : op->forward_id == 0 && op->is_before(last_checkpoint_);
+    return partner && is_repeatable(*op);
   }
 
   bool is_repeatable(const Op& op) const {
@@ -54,10 +69,18 @@ class Recomputation {
         ir::is_checkpoint(op)) {
       return false;
     }
-    return std::none_of(op.operands().begin(), op.operands().end(), [&](const Value* value) {
-      const Op* variable = value ? state_read(value) : nullptr;
-      return variable && written_.count(*ir::slot_of(variable));
-    });
+    for (size_t i = 0; i < needed_operands(op); ++i) {
+      const Op* variable = op.operand(i) ? state_read(op.operand(i)) : nullptr;
+      if (variable && written_.count(*ir::slot_of(variable))) return false;
+    }
+    return true;
+  }
+
+  // Returns the number of operands on which the results that a gradient uses depend. The running
+  // statistics of a batch norm, its last operands, change with each micro-batch; they only make the
+  // next ones.
+  static size_t needed_operands(const Op& op) {
+    return op.is("batch_norm") ? std::min<size_t>(op.operand_count(), 3) : op.operand_count();
   }
 
   // Inserts, before `user`, copies of all ops that it needs to run again, in the list's order.
@@ -67,7 +90,8 @@ class Recomputation {
     while (!open.empty()) {
       const Op* op = open.back();
       open.pop_back();
-      for (const Value* value : op->operands()) {
+      for (size_t i = 0; i < (op == &user ? op->operand_count() : needed_operands(*op)); ++i) {
+        const Value* value = op->operand(i);
         Op* producer = value && !copies_.count(value) ? value->producer() : nullptr;
         if (!runs_again(producer, user) || kept_.count(value)) continue;
         if (op == &user && draw_mask(*value, user)) continue;
@@ -103,6 +127,10 @@ class Recomputation {
     for (Value* value : from) operands.push_back(value ? current(value, user) : nullptr);
     std::vector<ir::Type> types;
     for (size_t i = 0; i < op.result_count(); ++i) types.push_back(op.result(i)->type());
+    if (const size_t needed = needed_operands(op); needed < operands.size()) {
+      operands.resize(needed);
+      for (size_t i = needed; i < types.size(); ++i) types[i] = types[1];  // those of statistics
+    }
     Op* again = main_.insert(op.def(), std::move(operands), op.attrs(), std::move(types), &user);
     again->placement = user.placement;
     again->take_origin(op);
@@ -123,7 +151,8 @@ class Recomputation {
   }
 
   ir::Graph& main_;
-  int last_stage_;  // the backward stage of forward stage 0
+  int last_stage_;  // the backward stage of forward stage 0; 0 without stages
+  const Op* last_checkpoint_ = nullptr;
   std::set<support::Symbol> written_;
   std::unordered_map<const Value*, Value*> copies_;  // look-up only
   std::unordered_map<const Value*, Value*> kept_;    // the checkpoint of a value; look-up only
@@ -133,7 +162,8 @@ class Recomputation {
 
 void recompute_forward(ir::Module& module) {
   const ir::Execution& execution = module.execution();
-  if (execution.training && execution.recompute && execution.forward_stages > 1) {
+  const bool several = execution.forward_stages > 1;
+  if (execution.training && (several ? execution.recompute : execution.recompute_alone)) {
     Recomputation(module.main(), execution.forward_stages).run();
   }
 }

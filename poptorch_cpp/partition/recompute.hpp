@@ -1,4 +1,4 @@
-// Recomputes in a pipeline: backward stages compute forward values again instead of keeping them.
+// Computes forward values again in the backward pass instead of keeping them.
 #pragma once
 
 #include "ir/module.hpp"
@@ -14,6 +14,8 @@ namespace poptorch::partition {
 // Needs assigned stages. The last forward stage recomputes nothing: its backward pass follows at
 // once. Results are bit-identical. Does nothing without Execution::recompute: then every value
 // waits in a stash.
+// Without stages, and with Execution::recompute_alone, the backward pass computes values again from
+// the checkpoints before it uses them. Values after the last checkpoint are kept.
 void recompute_forward(ir::Module& module);
 
 }  // namespace poptorch::partition

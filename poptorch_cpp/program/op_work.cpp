@@ -48,6 +48,13 @@ Contraction product(const Type& type, int64_t groups, int64_t rows, int64_t inne
   return made;
 }
 
+bool is_state(const Program& program, const Instruction& instruction, size_t i) {
+  return program.tensors[instruction.inputs[i]].base == Base::kState;
+}
+
+// The matrix units sum over the innermost dimension of both operands. An operand that the product
+// sums over another dimension of changes its layout. A weight has the layout that its forward pass
+// needs.
 // A second operand that is the same for the whole batch makes one product of all rows.
 Contractions matmul_shapes(const Program& program, const Instruction& op) {
   const Type &a = input(program, op, 0), &b = input(program, op, 1);
@@ -56,7 +63,12 @@ Contractions matmul_shapes(const Program& program, const Instruction& op) {
   const int64_t inner = a.shape[a.shape.size() - (flag(op, "transpose_a") ? 2 : 1)];
   const int64_t batch = product_of(y, 0, rank - 2);
   const bool shared = product_of(b.shape, 0, b.shape.size() - 2) == 1;
-  return {product(a, shared ? 1 : batch, (shared ? batch : 1) * y[rank - 2], inner, y[rank - 1])};
+  Contraction made =
+      product(a, shared ? 1 : batch, (shared ? batch : 1) * y[rank - 2], inner, y[rank - 1]);
+  const bool chosen = op.pass == Pass::kForward && is_state(program, op, 1);
+  if (flag(op, "transpose_a")) made.rearranged += a.elements();
+  if (!flag(op, "transpose_b") && !chosen) made.rearranged += b.elements();
+  return {made};
 }
 
 Contractions linear_shapes(const Program& program, const Instruction& op) {
@@ -93,6 +105,7 @@ Contractions transposed_shapes(const Program& program, const Instruction& op) {
   Contraction made = convolution(op, input(program, op, 0), w);
   made.inner = w.shape[0] / made.groups;
   made.outer = w.shape[1];
+  if (op.pass != Pass::kForward) made.rearranged = w.elements();
   return {made};
 }
 
@@ -107,6 +120,7 @@ Contractions weight_gradient_shapes(const Program& program, const Instruction& o
   made.height = taps;
   made.width = dw.shape[1];
   made.reuse = taps;
+  made.rearranged = input(program, op, 0).elements() + input(program, op, 1).elements();
   made.taps_y = made.taps_x = 1;
   return {made};
 }
@@ -123,16 +137,22 @@ Heads heads_of(const Program& program, const Instruction& op) {
 
 Contractions attention_shapes(const Program& program, const Instruction& op) {
   const auto [type, groups, queries, keys, width, values] = heads_of(program, op);
-  return {product(type, groups, queries, width, keys),
-          product(type, groups, queries, keys, values)};
+  Contraction context = product(type, groups, queries, keys, values);
+  context.rearranged = groups * keys * values;
+  return {product(type, groups, queries, width, keys), context};
 }
 
 // The scores again, then the gradients of v, of the scores, of q and of k.
 Contractions attention_grad_shapes(const Program& program, const Instruction& op) {
   const auto [type, groups, queries, keys, width, values] = heads_of(program, op);
-  return {product(type, groups, queries, width, keys), product(type, groups, keys, queries, values),
-          product(type, groups, queries, values, keys), product(type, groups, queries, keys, width),
-          product(type, groups, keys, queries, width)};
+  Contraction of_v = product(type, groups, keys, queries, values);
+  Contraction of_q = product(type, groups, queries, keys, width);
+  Contraction of_k = product(type, groups, keys, queries, width);
+  of_v.rearranged = groups * queries * (keys + values);
+  of_q.rearranged = groups * keys * width;
+  of_k.rearranged = groups * queries * (keys + width);
+  return {product(type, groups, queries, width, keys), of_v,
+          product(type, groups, queries, values, keys), of_q, of_k};
 }
 
 // Operations on each element of the scores: scale, mask and softmax; and the softmax's gradient.

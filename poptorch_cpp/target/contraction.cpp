@@ -38,6 +38,24 @@ class Search {
         tiles_(static_cast<double>(device.tiles - shape.io_tiles)) {}
 
   ContractionPlan run() {
+    divide();
+    rearrange();
+    return best_;
+  }
+
+ private:
+  // Adds the change of the operands' layout. It moves an element per tile and cycle, besides its
+  // exchange.
+  void rearrange() {
+    if (shape_.rearranged == 0) return;
+    const double elements = static_cast<double>(shape_.rearranged) / tiles_;
+    best_.terms.exchange += elements * (1 + element_ / k_.exchange_rate);
+    best_.terms.vertex += k_.launch;
+    best_.terms.sync += k_.sync;
+    ++best_.steps;
+  }
+
+  void divide() {
     const auto groups = static_cast<double>(shape_.groups);
     group_parts_ = std::min<double>(groups, tiles_);
     groups_ = quotient(groups, group_parts_);
@@ -61,10 +79,8 @@ class Search {
         if (taps > 1 && rows >= 1) evaluate(n, k, taps, out, in, rows);
       }
     }
-    return best_;
   }
 
- private:
   // Returns the smallest number of parts with smaller parts than `parts` has.
   static double next(double parts, double all) {
     const double size = quotient(all, parts);
@@ -202,7 +218,7 @@ constexpr size_t kMostPlans = 1 << 14;
 
 struct RememberedPlans {
   std::mutex mutex;
-  std::map<std::tuple<const Device*, std::array<int64_t, 14>>, ContractionPlan> plans;
+  std::map<std::tuple<const Device*, std::array<int64_t, 15>>, ContractionPlan> plans;
 };
 
 RememberedPlans& remembered_plans() {
@@ -227,8 +243,8 @@ ContractionPlan plan_contraction(const Device& device, const Contraction& contra
   auto& [mutex, plans] = remembered_plans();
   const Contraction& c = contraction;
   const std::tuple key{
-      &device, std::array<int64_t, 14>{c.groups, c.batch, c.height, c.width, c.inner, c.outer,
-                                       c.taps_y, c.taps_x, c.stride, c.reuse, c.half,
+      &device, std::array<int64_t, 15>{c.groups, c.batch, c.height, c.width, c.inner, c.outer,
+                                       c.taps_y, c.taps_x, c.stride, c.reuse, c.rearranged, c.half,
                                        c.partial_bytes, c.io_tiles, c.tile_memory}};
   {
     const std::lock_guard lock(mutex);

@@ -341,6 +341,10 @@ def _record_patterns(
     return {"options": {**options.options, **named}}
 
 
+def _recomputation(popart) -> int:
+    return int(popart.options.get("autoRecomputation", 3))
+
+
 class PopartOptions(PopartRows):
     """Session options of PopART and of PopTorch's backend: `opts._Popart`.
 
@@ -354,8 +358,9 @@ class PopartOptions(PopartRows):
             defaults={"options": DEFAULTS}, setter=_record,
             assign=lambda _o, name, value: {name: dict(value)},
             session=Session(dict, lambda session: session, replaces=True),
-            # A PopART RecomputationType; 0 is NoRecompute.
-            says={"recompute": lambda o: int(o.options.get("autoRecomputation", 3)) != 0}),
+            # A PopART RecomputationType: 0 is NoRecompute, 3 is for pipelines only.
+            says={"recompute": lambda o: _recomputation(o) != 0,
+                  "recompute_alone": lambda o: _recomputation(o) not in (0, 3)}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
             setter=_record_engine),
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},
