@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ir/type.hpp"
+#include "program/element_work.hpp"
 #include "target/contraction.hpp"
 
 namespace poptorch::program {
@@ -180,28 +181,6 @@ const Model* model_of(const Instruction& instruction) {
   return found == kModels.end() ? nullptr : &found->second;
 }
 
-// Cycles of an element once all workers are busy, as Graphcore's open-source libraries assume them
-// when they plan. Other ops have the operations of their row.
-struct ElementCycles {
-  double half, single;
-};
-
-ElementCycles element_cycles(const Instruction& instruction) {
-  static const std::unordered_map<std::string, ElementCycles> kCycles = {
-      {"relu", {3.0 / 4, 3.0 / 2}},     {"exp", {4.0 / 4, 6.0 / 2}},
-      {"log", {4.0 / 4, 12.0 / 2}},     {"tanh", {4.0 / 4, 12.0 / 2}},
-      {"sigmoid", {6.0 / 4, 12.0 / 2}}, {"sqrt", {23.0 / 4, 10.0 / 2}},
-      {"rsqrt", {19.0 / 4, 8.0 / 2}},   {"reciprocal", {15.0 / 4, 6.0 / 2}},
-      {"div", {21.0 / 4, 10.0 / 2}},    {"erf", {13, 41}},
-  };
-  static const ElementCycles kGeluByErf = {16, 22};
-  if (const ir::Attr* attr = instruction.attrs.find("approximate")) {
-    return std::get<std::string>(*attr) == "none" ? kGeluByErf : ElementCycles{0, 0};
-  }
-  const auto found = kCycles.find(instruction.op.text());
-  return found == kCycles.end() ? ElementCycles{0, 0} : found->second;
-}
-
 struct Sizes {
   double inputs = 0, outputs = 0;  // bytes
   double elements = 0;             // of the largest tensor
@@ -246,8 +225,11 @@ target::Work work_of(const Program& program, const Instruction& instruction, con
                     .io_tiles = program.io_tiles,
                     .half = is_half(program, instruction),
                     .joins = row.joins};
-  const ElementCycles cycles = element_cycles(instruction);
-  work.element_cycles = work.half ? cycles.half : cycles.single;
+  const ElementWork elements = element_work(instruction, work.half);
+  work.element_cycles = elements.planned;
+  work.measured_cycles = elements.measured;
+  work.reductions = elements.reductions;
+  if (elements.all_measured) work.flops = 0;
   if (instruction.elementwise) return work;
   if (instruction.indexed) {
     // A multi-slice reads or writes whole rows, wherever they are.

@@ -10,7 +10,7 @@ namespace poptorch::target {
 // explains the terms.
 struct Constants {
   double sync = 0, launch = 0, exchange_latency = 0, exchange_rate = 0, paired_exchange = 0;
-  double sum_rate = 0;
+  double sum_rate = 0, reduction = 0, summed_word = 0, random_sample = 0;
   double matrix_floor_half = 0, matrix_floor_float = 0, weight_rate = 0, weight_rate_mk1 = 0;
   double block_mk1 = 0, position_mk1 = 0;
   double kernel_block = 0, kernel_block_mk1 = 0, kernel_position_mk1 = 0, kernel_row = 0;

@@ -142,7 +142,8 @@ Terms work_terms(const Device& device, const Work& work) {
     const double issues = work.flops / std::max(work.elements, 1.0) + k.vector_issue;
     terms.arithmetic = elements * issues / vector;
   }
-  terms.arithmetic *= k.element_factor;
+  terms.arithmetic = terms.arithmetic * k.element_factor + elements * work.measured_cycles;
+  terms.vertex += work.reductions * k.reduction;
   // Loads and stores take the same cycles where they are not the longer.
   const double bandwidth = device.sram_bandwidth * tiles / device.tiles;
   const double memory = work.bytes / bandwidth * device.clock;

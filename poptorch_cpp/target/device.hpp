@@ -51,7 +51,9 @@ struct Work {
   double bytes = 0;           // operands and results, once each
   double moved = 0;           // bytes that change their tile
   double rearranged = 0;      // elements whose layout changes
-  double element_cycles = 0;  // of a tile, if known; else from `flops`
+  double element_cycles = 0;  // of a tile, as planned, if known; else from `flops`
+  double measured_cycles = 0;  // of a tile, in addition
+  int reductions = 0;          // over all tiles, one after the other
   double elements = 0;
   int64_t io_tiles = 0;  // of the IPU, which do not compute
   double rows = 0;       // that a multi-slice picks
