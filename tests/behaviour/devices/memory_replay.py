@@ -1,7 +1,8 @@
 """Executes the allocations of a program's text, without the compiler's code for lifetimes.
 
 Every loop runs all its rounds. A value holds its bytes from its write to its last read, and a slot
-of a stash from the value's arrival to the last time that it is fetched.
+of a stash from the value's arrival to the last time that it is fetched. The temporary data of an
+instruction holds its bytes while the instruction runs.
 """
 
 import math
@@ -121,11 +122,12 @@ class Replay:
 
     def __init__(self, program, ipu):
         self.program, self.ipu = program, ipu
-        self.events = []  # ("read" or "write", value)
+        self.events = []  # ("read", "write" or "use", value); "use": temporary data
         self.joined = {}  # values written in place of another: union-find over numbers
         self.current = {}  # by tensor: the number of its value
         self.sizes = []  # by value: (offset, bytes)
         self.stashed = {}  # by stash and slot: micro-batch
+        self.ending = []  # temporary data of the instruction, and its operands
         self.held = []  # ("keep" or "fetch", stash, micro-batch)
         self.counter = 0
         self.run(program.ipus[ipu][1])
@@ -147,6 +149,7 @@ class Replay:
         for value in operands:
             if value is not None:
                 self.events.append(("read", value))
+        self.note_temporary(instruction, operands)
         self.note_stash(instruction)
         for i, name in enumerate(instruction.outputs):
             base, offset, size, _ = self.program.tensors.get(name, ("", 0, 0, ""))
@@ -158,6 +161,29 @@ class Replay:
             place = instruction.in_place[i] if i < len(instruction.in_place) else -1
             if place >= 0 and operands[place] is not None:
                 self.joined[number] = operands[place]
+        self.end_temporary()
+
+    def note_temporary(self, instruction, operands):
+        """Notes temporary data after the reads; operands are read again, so that they still live.
+
+        A result that is written next to it may not overlap: its write is checked with the operands
+        and the temporary data alive.
+        """
+        size = instruction.fields.get("temporary", 0)
+        if not size:
+            return
+        self.sizes.append((instruction.fields.get("temporary_at", 0), size))
+        number = len(self.sizes) - 1
+        self.events.append(("use", number))
+        self.ending.append((number, [value for value in operands if value is not None]))
+
+    def end_temporary(self):
+        """Ends the temporary data of the instruction whose results are written by now."""
+        for number, operands in self.ending:
+            for value in operands:
+                self.events.append(("read", value))
+            self.events.append(("read", number))
+        self.ending.clear()
 
     def note_stash(self, instruction):
         if instruction.name not in ("stash", "restore"):
@@ -190,7 +216,7 @@ class Replay:
         live, peak = {}, 0
         for at, (kind, value) in enumerate(self.events):
             root, (offset, size) = self.root(value), self.sizes[value]
-            if kind == "write" and size:
+            if kind != "read" and size:
                 for other, (begin, end) in live.items():
                     assert other == root or end <= offset or offset + size <= begin, "overlap"
                 begin, end = live.get(root, (offset, offset + size))

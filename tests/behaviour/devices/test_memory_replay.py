@@ -119,6 +119,7 @@ def check(wrapped):
     """Compares every figure of memory that is exact with the replay."""
     program, replays = memory_replay.replayed(wrapped.graph("program"))
     report = wrapped.report()
+    assert any(kind == "use" for replay in replays for kind, _ in replay.events)
     for ipu, (replay, figures) in enumerate(zip(replays, report["ipus"], strict=True)):
         assert replay.arena_peak() == figures["arena_bytes"]
         assert replay.stash_peak() == figures["stash_bytes"]
