@@ -1,6 +1,8 @@
 // The cost model of ops by shape: terms, limits, and how cycles grow with a shape.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "target/contraction.hpp"
 
 namespace poptorch::target {
@@ -86,6 +88,41 @@ TEST(CostModel, LessMemoryTakesMoreRounds) {
     }
     EXPECT_GT(last.rounds, 100);
   }
+}
+
+TEST(CostModel, APlanNeedsMemoryOnTheTilesThatWork) {
+  const ContractionPlan one = plan_contraction(gc200(), square_product(8, 16, 16));
+  EXPECT_LE(one.rows, 8);
+  EXPECT_EQ(one.temporary_bytes(), one.tile_bytes * one.groups * one.rows * one.inner * one.outer);
+  Contraction product = square_product(4096, 4096, 4096);
+  int64_t last = gc200().sram();
+  for (const int64_t memory : {300'000, 100'000, 30'000}) {
+    product.tile_memory = memory;
+    const int64_t bytes = plan_contraction(gc200(), product).temporary_bytes();
+    EXPECT_LE(bytes, memory * gc200().tiles);
+    EXPECT_LT(bytes, last);
+    last = bytes;
+  }
+}
+
+TEST(CostModel, AChangeOfLayoutMovesAnElementPerTileAndCycle) {
+  Contraction product = square_product(1024, 1024, 1024);
+  const Terms before = plan_contraction(gc200(), product).terms;
+  product.rearranged = int64_t{gc200().tiles} * 1000;
+  const Terms after = plan_contraction(gc200(), product).terms;
+  EXPECT_DOUBLE_EQ(after.exchange - before.exchange, 1000 * (1 + 2 / constants().exchange_rate));
+  EXPECT_DOUBLE_EQ(after.sync - before.sync, constants().sync);
+  EXPECT_EQ(after.arithmetic, before.arithmetic);
+}
+
+TEST(CostModel, ReductionsAndMeasuredWorkAddToAnOp) {
+  const Work plain{.flops = 1e6, .elements = 1e6};
+  Work more = plain;
+  more.reductions = 2;
+  more.measured_cycles = 3;
+  const Terms before = work_terms(gc200(), plain), after = work_terms(gc200(), more);
+  EXPECT_DOUBLE_EQ(after.vertex - before.vertex, 2 * constants().reduction);
+  EXPECT_DOUBLE_EQ(after.arithmetic - before.arithmetic, 3 * std::ceil(1e6 / gc200().tiles));
 }
 
 TEST(CostModel, TilesForIoDoNotCompute) {

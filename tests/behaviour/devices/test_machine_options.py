@@ -52,6 +52,21 @@ def test_less_memory_for_temporary_data_takes_more_cycles():
     assert cycles(other) == cycles(estimated(rows=8192))  # of another IPU
 
 
+def test_less_memory_for_temporary_data_lowers_the_peak():
+    def arena(share):
+        options = poptorch.Options().useOfflineIpuTarget(2)
+        options.setAvailableMemoryProportion({"IPU0": share})
+        x = torch.empty(8192, SHAPE[1], dtype=torch.float16, device="meta")
+        with torch.device("meta"):
+            model = Product().half()
+        return poptorch.estimate(model, x, options, training=False).ipus[0].arena_bytes
+
+    found = [arena(share) for share in (0.05, 0.1, 0.2, 0.4)]
+    tensors = 2 * 8192 * (SHAPE[1] + SHAPE[2])  # the operand and the result
+    assert found == sorted(set(found)) and found[0] > tensors
+    assert found[0] <= tensors + 0.05 * 1472 * 638_976
+
+
 def test_tiles_for_io_do_not_compute():
     def with_tiles(count):
         return cycles(estimated(lambda o: o.TensorLocations.numIOTiles(count)))
