@@ -71,8 +71,8 @@ class Memory {
       const bool temporary = one.id == program::kNoTensor;
       const Instruction& maker =
           instructions_.at(temporary ? row_at(one.begin) : instructions_.maker(one.id));
-      const std::string name = temporary ? "temporary data of " + maker.op.text()
-                                         : program_.tensors[one.id].name.text();
+      const std::string name =
+          temporary ? "temporary data of " + maker.op.text() : program_.tensors[one.id].name.text();
       made_.allocations.add({ipu, strings_(std::string_view(name)), strings_(maker.scope),
                              strings_(kind_of(maker.pass)), one.offset, one.bytes,
                              row_at(one.begin), row_at(one.end)});

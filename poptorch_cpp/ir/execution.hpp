@@ -84,8 +84,8 @@ struct Execution {
   // The last `whole_outputs` of main's own outputs ignore output_mode: they return every
   // micro-batch's value.
   int64_t whole_outputs = 0;
-  bool mean_reduction = true;  // of gradients over accumulation and replicas; false: sum
-  bool recompute = true;       // forward values in the backward stages of a pipeline
+  bool mean_reduction = true;    // of gradients over accumulation and replicas; false: sum
+  bool recompute = true;         // forward values in the backward stages of a pipeline
   bool recompute_alone = false;  // without a pipeline, from checkpoints
   bool stochastic_rounding = false, floating_point_exceptions = false, check_indices = false;
   uint64_t random_seed = 0;

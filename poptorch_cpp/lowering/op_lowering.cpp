@@ -228,17 +228,16 @@ bool OpLowering::joins_another(const Op& op) {
 
 // A collective reduces during the exchange, which takes longer.
 void OpLowering::set_cost(const Op& op, Instruction& instruction) {
-  const auto parts = program::collective_parts(emitter_.program(), instruction);
-  if (!parts.empty()) {
+  const program::Program& program = emitter_.program();
+  if (const auto parts = program::collective_parts(program, instruction); !parts.empty()) {
     instruction.cycles = program::cycles_of(parts);
-    instruction.temporary.bytes = program::ring_buffer(emitter_.program(), instruction);
+    instruction.temporary.bytes = program::ring_buffer(program, instruction);
     return;
   }
   const ir::Cost cost = op.def().cost(op);
   if (cost.flops == 0 && cost.bytes == 0) return;
-  const program::OpCost found = program::op_cost(
-      emitter_.program(), instruction,
-      {.flops = cost.flops, .matrix_unit = cost.matrix_unit, .joins = joins_another(op)});
+  const program::OpCost found =
+      program::op_cost(program, instruction, {cost.flops, cost.matrix_unit, joins_another(op)});
   instruction.cycles = target::whole_cycles(found.terms.total());
   instruction.temporary.bytes = found.temporary_bytes;
 }

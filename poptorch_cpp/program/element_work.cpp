@@ -16,12 +16,18 @@ struct Planned {
 // computes erf and exp again.
 Planned planned_cycles(const Instruction& instruction) {
   static const std::unordered_map<std::string, Planned> kPlanned = {
-      {"relu", {3.0 / 4, 3.0 / 2}},     {"exp", {4.0 / 4, 6.0 / 2}},
-      {"log", {4.0 / 4, 12.0 / 2}},     {"tanh", {4.0 / 4, 12.0 / 2}},
-      {"sigmoid", {6.0 / 4, 12.0 / 2}}, {"sqrt", {23.0 / 4, 10.0 / 2}},
-      {"rsqrt", {19.0 / 4, 8.0 / 2}},   {"reciprocal", {15.0 / 4, 6.0 / 2}},
-      {"div", {21.0 / 4, 10.0 / 2}},    {"erf", {13, 41}},
-      {"gelu", {16, 22}},               {"gelu_grad", {17, 25}},
+      {"relu", {3.0 / 4, 3.0 / 2}},
+      {"exp", {4.0 / 4, 6.0 / 2}},
+      {"log", {4.0 / 4, 12.0 / 2}},
+      {"tanh", {4.0 / 4, 12.0 / 2}},
+      {"sigmoid", {6.0 / 4, 12.0 / 2}},
+      {"sqrt", {23.0 / 4, 10.0 / 2}},
+      {"rsqrt", {19.0 / 4, 8.0 / 2}},
+      {"reciprocal", {15.0 / 4, 6.0 / 2}},
+      {"div", {21.0 / 4, 10.0 / 2}},
+      {"erf", {13, 41}},
+      {"gelu", {16, 22}},
+      {"gelu_grad", {17, 25}},
   };
   const ir::Attr* approximate = instruction.attrs.find("approximate");
   if (approximate && std::get<std::string>(*approximate) != "none") return {0, 0};

@@ -1,5 +1,5 @@
-// The cycles and temporary data of an op by its shapes and types. It is part of the cost model and does not change
-// values.
+// The cycles and temporary data of an op by its shapes and types. It is part of the cost model and
+// does not change values.
 #pragma once
 
 #include "program/program.hpp"

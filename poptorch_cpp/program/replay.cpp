@@ -44,10 +44,10 @@ class Sweep {
   }
 
   [[noreturn]] void fail_overlap(const Allocation& a, const Allocation& b) const {
-    throw support::InternalError(support::str(
-        "[program] ", text_of(a), " and ", text_of(b), " overlap in the arena of IPU ", ipu_,
-        " while both are live: [", a.offset, ", ", end_of(a), ") and [", b.offset, ", ", end_of(b),
-        ")."));
+    throw support::InternalError(support::str("[program] ", text_of(a), " and ", text_of(b),
+                                              " overlap in the arena of IPU ", ipu_,
+                                              " while both are live: [", a.offset, ", ", end_of(a),
+                                              ") and [", b.offset, ", ", end_of(b), ")."));
   }
 
   const Program& program_;

@@ -16,7 +16,7 @@ struct Contraction {
   int64_t groups = 1, batch = 1, height = 1, width = 1;
   int64_t inner = 1, outer = 1;
   int64_t taps_y = 1, taps_x = 1, stride = 1;
-  int64_t reuse = 1;  // elements of the rows' operand occur this many times
+  int64_t reuse = 1;       // elements of the rows' operand occur this many times
   int64_t rearranged = 0;  // elements of the operands that first change their layout
   bool half = false;
   int partial_bytes = 4;

@@ -48,10 +48,10 @@ struct Terms {
 // One execution of an op that is not a product, as the cost model describes it.
 struct Work {
   double flops = 0;
-  double bytes = 0;           // operands and results, once each
-  double moved = 0;           // bytes that change their tile
-  double rearranged = 0;      // elements whose layout changes
-  double element_cycles = 0;  // of a tile, as planned, if known; else from `flops`
+  double bytes = 0;            // operands and results, once each
+  double moved = 0;            // bytes that change their tile
+  double rearranged = 0;       // elements whose layout changes
+  double element_cycles = 0;   // of a tile, as planned, if known; else from `flops`
   double measured_cycles = 0;  // of a tile, in addition
   int reductions = 0;          // over all tiles, one after the other
   double elements = 0;

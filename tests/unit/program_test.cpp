@@ -195,11 +195,9 @@ TEST(ProgramText, RefusesBadText) {
 }
 
 constexpr Refusal kBadPrograms[] = {
-    {"temporary data over a tensor", "[0] stage=0]",
-     "[0] stage=0 temporary=8 temporary_at=4]",
+    {"temporary data over a tensor", "[0] stage=0]", "[0] stage=0 temporary=8 temporary_at=4]",
      "temporary data at position"},
-    {"temporary data of a negative size", "[0] stage=0]",
-     "[0] stage=0 temporary=-8]",
+    {"temporary data of a negative size", "[0] stage=0]", "[0] stage=0 temporary=-8]",
      "bytes of temporary data"},
     {"overlap", "tensor %y : f32[4] {ipu=1} at arena(64)", "tensor %y : f32[4] {ipu=1} at arena(8)",
      "overlap in the arena of IPU 1"},
