@@ -39,33 +39,62 @@ Planned planned_cycles(const Instruction& instruction) {
 // norm, of the largest and the sum of a softmax.
 int reductions_of(const std::string& op) {
   static const std::unordered_map<std::string, int> kReductions = {
-      {"sum", 1},           {"mean", 1},
-      {"max", 1},           {"min", 1},
-      {"prod", 1},          {"softmax", 2},
-      {"softmax_grad", 1},  {"log_softmax", 2},
-      {"batch_norm", 1},    {"batch_norm_grad", 1},
-      {"layer_norm", 1},    {"layer_norm_grad", 2},
-      {"group_norm", 1},    {"group_norm_grad", 2},
-      {"nll_loss", 1},      {"softmax_cross_entropy", 3},
-      {"identity_loss", 1}, {"softmax_cross_entropy_grad", 1},
+      {"sum", 1},
+      {"mean", 1},
+      {"max", 1},
+      {"min", 1},
+      {"prod", 1},
+      {"softmax", 2},
+      {"softmax_grad", 1},
+      {"log_softmax", 2},
+      {"log_softmax_grad", 1},
+      {"batch_norm", 1},
+      {"batch_norm_grad", 1},
+      {"layer_norm", 1},
+      {"layer_norm_grad", 2},
+      {"group_norm", 1},
+      {"group_norm_grad", 2},
+      {"nll_loss", 1},
+      {"softmax_cross_entropy", 3},
+      {"identity_loss", 1},
+      {"softmax_cross_entropy_grad", 1},
   };
   const auto found = kReductions.find(op);
   return found == kReductions.end() ? 0 : found->second;
 }
 
+using target::Constants;
+
+struct Measured {
+  double Constants::* cycles = nullptr;  // of an element of 4 bytes or, of random numbers, of any
+  bool all = false;                      // that is all work
+};
+
+Measured measured_of(const std::string& op) {
+  static const std::unordered_map<std::string, Measured> kMeasured = {
+      {"sum", {&Constants::summed_word, true}},
+      {"mean", {&Constants::summed_word, true}},
+      {"dropout", {&Constants::random_sample, false}},
+      {"bernoulli", {&Constants::random_sample, false}},
+      {"random_bits", {&Constants::random_sample, false}},
+      {"random_normal", {&Constants::random_sample, false}},
+      {"random_uniform", {&Constants::random_sample, false}},
+  };
+  const auto found = kMeasured.find(op);
+  return found == kMeasured.end() ? Measured() : found->second;
+}
+
 }  // namespace
 
 ElementWork element_work(const Instruction& instruction, bool half) {
-  const target::Constants& k = target::constants();
   const std::string& op = instruction.op.text();
   const Planned planned = planned_cycles(instruction);
   ElementWork work{.planned = half ? planned.half : planned.single,
                    .reductions = reductions_of(op)};
-  if (op == "dropout" || op == "bernoulli" || op == "random_bits") work.measured = k.random_sample;
-  if (op == "sum" || op == "mean") {
-    work.measured = k.summed_word * (half ? 0.5 : 1);
-    work.all_measured = true;
-  }
+  const Measured measured = measured_of(op);
+  if (!measured.cycles) return work;
+  work.measured = target::constants().*measured.cycles * (measured.all && half ? 0.5 : 1);
+  work.all_measured = measured.all;
   return work;
 }
 

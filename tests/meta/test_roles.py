@@ -24,7 +24,7 @@ ABOUT = {
     "emulator/kernels/tile/tile_ending.cpp": {"add", "clamp", "relu", "scale_shift"},
     "emulator/kernels/tile/tile_shorten.cpp": {"accumulate", "add", "assign", "cast", "div"},
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
-    "partition/recompute.cpp": {"dropout"},
+    "partition/recompute.cpp": {"batch_norm", "dropout"},
     "transforms/canonicalise.cpp": {"slice"},
     "transforms/slice_sums.cpp": {"insert_slice"},
 }
