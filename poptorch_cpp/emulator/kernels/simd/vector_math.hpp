@@ -127,13 +127,13 @@ inline float odd_within_one(float x, float y, float top) {
 inline float tanh(float x) {
   constexpr float kTop = 9.02f;
   const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
-  float p = 1.3319079e-08f;
-  p = fma(p, s, 2.0583486e-05f);
+  float p = 1.33190792e-08f;
+  p = fma(p, s, 2.05834858e-05f);
   p = fma(p, s, 0.00349403475f);
   p = fma(p, s, 0.133797184f);
   p = fma(p, s, 1.0f);
-  float q = 7.762022e-07f;
-  q = fma(q, s, 0.000328339312f);
+  float q = 7.76202228e-07f;
+  q = fma(q, s, 0.000328309339f);
   q = fma(q, s, 0.0258710738f);
   q = fma(q, s, 0.467130333f);
   q = fma(q, s, 1.0f);
