@@ -13,6 +13,7 @@ configuration maps a reason to the files, tests and cases (file::test[case]) tha
 import gc
 import itertools
 import logging
+import os
 import signal
 
 import pytest
@@ -125,6 +126,16 @@ def log_levels():
     for logger in _poptorch_loggers():
         if logger.level != before.get(logger, logging.NOTSET):
             logger.setLevel(before.get(logger, logging.NOTSET))
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """Restores the environment, which libraries change when a test imports them."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(autouse=True)

@@ -43,17 +43,14 @@ void whole_block(const DepthwiseRun& r, int64_t p, int64_t c, float* y, const En
   for (int i = 0; i < Pixels; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < Vectors; ++v) {
-      float* to = y + (p + i) * r.channels + c + kLanes * v;
-      if (e) {
-        const int64_t at = kLanes * v, in_rows = i * part.row_step + at;
-        if (part.scale) {
-          sums[i][v] =
-              fmadd(sums[i][v], load<Widest>(part.scale + at), load<Widest>(part.shift + at));
-        }
-        if (part.added) sums[i][v] = sums[i][v] + load<Widest>(part.added + in_rows);
-        sums[i][v] = within(sums[i][v], part.low, part.high);
-        to = part.to + in_rows;
+      const int64_t at = kLanes * v, in_rows = i * part.row_step + at;
+      if (part.scale) {
+        sums[i][v] =
+            fmadd(sums[i][v], load<Widest>(part.scale + at), load<Widest>(part.shift + at));
       }
+      if (part.added) sums[i][v] = sums[i][v] + load<Widest>(part.added + in_rows);
+      if (e) sums[i][v] = within(sums[i][v], part.low, part.high);
+      float* to = e ? part.to + in_rows : y + (p + i) * r.channels + c + at;
       store(to, sums[i][v]);
     }
   }
