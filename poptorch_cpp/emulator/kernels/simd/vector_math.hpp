@@ -116,30 +116,20 @@ inline float one_plus_exp_of_negative(float x) {
 inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
 inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
 
-// Ends an odd function whose limits are 1 and -1: `y` is its value at |x|, rounded, and 1 for
-// |x| of `top` or more.
-inline float odd_within_one(float x, float y, float top) {
-  y = y > 1.0f ? 1.0f : y;
-  return copysign(abs(x) >= top ? 1.0f : y, x);
-}
-
-// Rational minimax fits in x². Rounding adds up to 3e-7.
 inline float tanh(float x) {
-  constexpr float kTop = 9.02f;
-  const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
-  float p = 1.33190792e-08f;
-  p = fma(p, s, 2.05834858e-05f);
-  p = fma(p, s, 0.00349403475f);
-  p = fma(p, s, 0.133797184f);
-  p = fma(p, s, 1.0f);
-  float q = 7.76202228e-07f;
-  q = fma(q, s, 0.000328309339f);
-  q = fma(q, s, 0.0258710738f);
-  q = fma(q, s, 0.467130333f);
-  q = fma(q, s, 1.0f);
-  return odd_within_one(x, t * p / q, kTop);
+  const float a = abs(x), s = x * x;
+  float q = 0.0021248546f;
+  q = fma(q, s, -0.00815890357f);
+  q = fma(q, s, 0.0216938388f);
+  q = fma(q, s, -0.0539456457f);
+  q = fma(q, s, 0.133331984f);
+  q = fma(q, s, -0.333333313f);
+  const float near = fma(q * s, x, x);
+  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+  return a < 0.625f ? near : far;
 }
 
+// A rational minimax fit in x². Rounding adds up to 3e-7.
 inline float erf(float x) {
   constexpr float kTop = 3.92f;
   const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
@@ -155,7 +145,9 @@ inline float erf(float x) {
   q = fma(q, s, 0.114108905f);
   q = fma(q, s, 0.502075613f);
   q = fma(q, s, 1.0f);
-  return odd_within_one(x, t * p / q, kTop);
+  float y = t * p / q;
+  y = y > 1.0f ? 1.0f : y;
+  return copysign(a >= kTop ? 1.0f : y, x);
 }
 
 inline float sin_of(float r) {
