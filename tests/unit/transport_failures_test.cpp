@@ -11,19 +11,11 @@
 #include "emulator/transport/bulk_transfers.hpp"
 #include "emulator/transport/frame_link.hpp"
 #include "fabric_testing.hpp"
+#include "sanitizers.hpp"
 
 // Refuses the thread at which threads_until_refusal reaches 0. Sanitizers define this function
 // themselves.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define POPTORCH_REFUSES_THREADS 1
-#endif
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#undef POPTORCH_REFUSES_THREADS
-#endif
-#endif
-
-#ifdef POPTORCH_REFUSES_THREADS
+#ifndef POPTORCH_SANITIZED
 static std::atomic<int> threads_until_refusal{0};
 
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes,
@@ -38,7 +30,7 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
 namespace poptorch::emulator {
 namespace {
 
-#ifdef POPTORCH_REFUSES_THREADS
+#ifndef POPTORCH_SANITIZED
 // Calls `make` with the first thread refused, then the second, and so on until no further thread
 // starts. Returns the number of threads that it starts.
 int threads_of(const std::function<void()>& make) {
