@@ -103,3 +103,13 @@ def test_an_exchanged_optimiser_no_longer_reads_the_device():
         wrapped(*batch)
         assert optimiser.state_dict()["ipu_state"]["Step___fc.weight"] == 1
         assert successor.state_dict()["ipu_state"]["Step___fc.weight"] == step
+
+
+def test_the_first_state_stays_on_the_device_until_it_is_asked_for():
+    _, optimiser, wrapped = make()
+    wrapped.compile(*next(batches(1, seed=1)))
+    assert optimiser.get_state_dict()["ipu_state"] is None
+    assert optimiser.has_state() and optimiser.ipu_state_is_dirty
+    moments = [v for k, v in optimiser.state_dict()["ipu_state"].items() if k.startswith("Accl")]
+    assert moments and all(torch.equal(m, torch.zeros_like(m)) for m in moments)
+    assert optimiser.get_state_dict()["ipu_state"] and not optimiser.ipu_state_is_dirty

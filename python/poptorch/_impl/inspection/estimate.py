@@ -207,12 +207,7 @@ def estimate(
     """
     given.check_training("estimate", training)
     given.check_options("estimate", options)
-    if isinstance(model, PoplarExecutor):
-        state = wrapper_state(model)
-        options = state.wrapped.asked if options is None else options
-        training = state.wrapped.training if training is None else training
-        optimizer = state.optimizer if optimizer is None and training else optimizer
-        model = state.wrapped.user_model
+    model, options, training, optimizer = given.of_wrapper(model, options, training, optimizer)
     if training is None:
         training = isinstance(model, torch.nn.Module) and model.training
     with TellingCall():

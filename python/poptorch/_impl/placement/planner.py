@@ -15,8 +15,6 @@ from poptorch._impl.placement.part_costs import Part
 from poptorch._impl.placement.policy import Placement
 from poptorch._impl.placement.proposals import Proposal, Subject, proposals_for
 from poptorch._impl.placement.strategies import PipelinedExecution
-from poptorch._impl.wrapper.executor import PoplarExecutor
-from poptorch._impl.wrapper.state import wrapper_state
 from poptorch.options import Options
 from poptorch_core import Error
 
@@ -209,12 +207,7 @@ def plan(
     given.check_count("plan", "num_ipus", num_ipus)
     given.check_training("plan", training)
     given.check_options("plan", options)
-    if isinstance(model, PoplarExecutor):
-        state = wrapper_state(model)
-        options = state.wrapped.asked if options is None else options
-        training = state.wrapped.training if training is None else training
-        optimizer = state.optimizer if optimizer is None else optimizer
-        model = state.wrapped.user_model
+    model, options, training, optimizer = given.of_wrapper(model, options, training, optimizer)
     if callable(model) and not isinstance(model, (torch.nn.Module, type)):
         raise Error("[plan] expected a module but got a function, which has no parts to divide.")
     training = getattr(model, "training", False) if training is None else training
