@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "emulator/kernels/base/gemm.hpp"
 #include "ir/attr.hpp"
 
 namespace poptorch::ir {
@@ -24,12 +25,19 @@ inline int64_t register_bytes(RegisterClass c) {
 constexpr int kMaxSources = 10;
 constexpr int kMaxResults = 4;
 
+// How the first sources and the result of a micro-op are held. Half types are computed as floats.
+struct HeldAs {
+  Element sources[3] = {};
+  Element result = Element::kFloat;
+};
+
 // One micro-op at run time: pointers to tiles of registers; absent operands are nullptr.
 struct MicroArgs {
   // The pointers are uninitialised at first: every op of every tile makes a MicroArgs.
   void* dst[kMaxResults];
   const void* src[kMaxSources];
   const double* immediates;
+  const HeldAs* held;
   // The index of the first element and the key of the words, for steps that round at random.
   uint32_t index, key[2];
 
@@ -51,7 +59,6 @@ using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
 // The same micro-op with one source that is an unstored product. Pointers are to the first element
 // of the product's rows.
-struct NarrowProduct;  // gemm.hpp
 struct ProductForm {
   void (*run)(const MicroArgs&, const NarrowProduct&) = nullptr;  // nullptr: no such form
   int source = -1;  // the source that the product replaces; not set in MicroArgs
@@ -92,6 +99,8 @@ struct MicroRow {
   bool (*serves)(const MicroQuery&) = nullptr;
   ProductForm product = {};
   const HalfForms* halves = nullptr;
+  // The same where sources and results of half types may be held as halves: see HeldAs.
+  MicroFn held_fn = nullptr;
 };
 
 // Returns nullptr when the table does not have such a micro-op.
@@ -102,6 +111,7 @@ std::vector<std::string> micro_op_names();  // sorted, with cast
 MicroFn load_fn(ir::DType dtype);   // src[0] dense memory → dst[0] register
 MicroFn store_fn(ir::DType dtype);  // src[0] register → dst[0] dense memory
 MicroFn cast_fn(ir::DType from, ir::DType to);
+MicroFn copy_held_fn();  // floats or halves to floats or halves: see HeldAs
 // Brings a register back into the range of a narrow dtype (f16, bf16, i8, ...); nullptr when the
 // dtype does not need it.
 MicroFn narrow_fn(ir::DType dtype);

@@ -36,6 +36,7 @@ struct Conversions {
   decltype(&cast_fn) cast;
   decltype(&narrow_fn) narrow;
   decltype(&round_at_random_fn) round_at_random;
+  MicroFn copy_held;
 };
 
 // A joined step of an optimiser over memory, and on a product in registers.

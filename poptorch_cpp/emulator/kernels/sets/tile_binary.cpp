@@ -1,7 +1,6 @@
 // Micro-ops of two operands, select, and scale_shift.
-#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/held_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/simd.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -10,8 +9,8 @@ namespace {
 using enum RegisterClass;
 
 template <typename F>
-void add_float(std::vector<MicroRow>& rows, const char* name, F) {
-  rows.push_back({name, kF32, kF32, map2<float, float, F>});
+void add_float(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_two(name, f));
 }
 template <typename F>
 void add_whole(std::vector<MicroRow>& rows, const char* name, F) {
@@ -24,8 +23,8 @@ void add_number(std::vector<MicroRow>& rows, const char* name, F f) {
   add_whole(rows, name, f);
 }
 template <typename F>
-void add_truth(std::vector<MicroRow>& rows, const char* name, F) {
-  rows.push_back({name, kF32, kI32, map2<float, int32_t, F>});
+void add_truth(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_two<int32_t>(name, f));
   rows.push_back({name, kI32, kI32, map2<int32_t, int32_t, F>});
   rows.push_back({name, kI64, kI32, map2<int64_t, int32_t, F>});
 }
@@ -39,11 +38,23 @@ void select(const MicroArgs& a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x[i] : z[i];
 }
 
+// The condition is an integer, in the bits of a float.
+struct Select {
+  float operator()(float condition, float x, float z) const {
+    const uint32_t chosen = vec::bits(condition) != 0 ? ~uint32_t{0} : 0;
+    return vec::bits((vec::bits(x) & chosen) | (vec::bits(z) & ~chosen));
+  }
+};
+
+struct ScaleShift {
+  float operator()(float x, float scale, float shift) const { return vec::fma(x, scale, shift); }
+};
+
 void scale_shift(const MicroArgs& a, int64_t n) {
   const float *x = a.in<float>(0), *scale = a.in<float>(1), *shift = a.in<float>(2);
   float* y = a.out<float>();
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = vec::fma(x[i], scale[i], shift[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] = ScaleShift()(x[i], scale[i], shift[i]);
 }
 
 template <typename T>
@@ -124,8 +135,16 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
   add_truth(rows, "logical_and", [](auto x, auto z) { return (x != 0) & (z != 0); });
   add_truth(rows, "logical_or", [](auto x, auto z) { return (x != 0) | (z != 0); });
   add_truth(rows, "logical_xor", [](auto x, auto z) { return (x != 0) ^ (z != 0); });
-  rows.push_back({"scale_shift", kF32, kF32, scale_shift});
-  rows.push_back({"select", kF32, kF32, select<float>});
+  rows.push_back({.op = "scale_shift",
+                  .source = kF32,
+                  .result = kF32,
+                  .fn = scale_shift,
+                  .held_fn = map_held_of<3, float, ScaleShift>});
+  rows.push_back({.op = "select",
+                  .source = kF32,
+                  .result = kF32,
+                  .fn = select<float>,
+                  .held_fn = map_held_of<3, float, Select>});
   rows.push_back({"select", kI32, kI32, select<int32_t>});
   rows.push_back({"select", kI64, kI64, select<int64_t>});
 }

@@ -1,5 +1,5 @@
 // Conversions: memory to registers and back, register class to register class, and narrowing.
-#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/held_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
@@ -8,6 +8,10 @@ namespace {
 
 using ir::DType;
 using enum RegisterClass;
+
+struct Same {
+  float operator()(float x) const { return x; }
+};
 
 template <typename T, typename R>
 void convert(const MicroArgs& a, int64_t n) {
@@ -128,6 +132,7 @@ constinit const Conversions kConversions = {.load = load_of,
                                             .store = store_of,
                                             .cast = cast_of,
                                             .narrow = narrow_of,
-                                            .round_at_random = rounding_at_random};
+                                            .round_at_random = rounding_at_random,
+                                            .copy_held = map_held_of<1, float, Same>};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -2,7 +2,7 @@
 // for which the formula does not hold, one at a time.
 #include <cmath>
 
-#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/held_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_functions.hpp"
 #include "emulator/kernels/simd/wide_math.hpp"
@@ -12,29 +12,43 @@ namespace {
 
 using enum RegisterClass;
 
+// Copies elements, and converts them.
+void copy_held(Element from, const void* x, Element to, void* y, int64_t n) {
+  const HeldAs held{.sources = {from}, .result = to};
+  MicroArgs args;
+  args.src[0] = x, args.dst[0] = y, args.held = &held;
+  kConversions.copy_held(args, n);
+}
+
 // `where(x)` or `where(x, z)` says whether the formula holds.
 template <typename... Floats, typename Formula, typename Where, typename Library>
 void map_or_call(const MicroArgs& a, int64_t n, Formula formula, Where where, Library library) {
   constexpr int kOperands = sizeof...(Floats);
   constexpr int64_t kBlock = 256;
-  float* y = a.out<float>();
+  const HeldAs& held = *a.held;
   // The results may take the place of an operand, which the library still needs.
-  alignas(64) float in[kOperands][kBlock];
+  alignas(64) float in[kOperands][kBlock], out[kBlock];
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t count = n - begin < kBlock ? n - begin : kBlock;
     for (int k = 0; k < kOperands; ++k) {
-      const float* x = a.in<float>(k) + begin;
-      for (int64_t i = 0; i < count; ++i) in[k][i] = x[i];
+      const auto* x = a.in<std::byte>(k) + begin * element_bytes(held.sources[k]);
+      copy_held(held.sources[k], x, Element::kFloat, in[k], count);
     }
+    const bool direct = held.result == Element::kFloat;
+    float* y = direct ? a.out<float>() + begin : out;
     auto at = [&](auto function, int64_t i) {
       if constexpr (kOperands == 1) return function(in[0][i]);
       if constexpr (kOperands == 2) return function(in[0][i], in[1][i]);
     };
     int32_t left = 0;
     for (int64_t i = 0; i < count; ++i) left |= at(where, i) ? 0 : 1;
-    for (int64_t i = 0; i < count; ++i) y[begin + i] = at(formula, i);
+    for (int64_t i = 0; i < count; ++i) y[i] = at(formula, i);
     for (int64_t i = 0; left != 0 && i < count; ++i) {
-      if (!at(where, i)) y[begin + i] = at(library, i);
+      if (!at(where, i)) y[i] = at(library, i);
+    }
+    if (!direct) {
+      auto* to = a.out<std::byte>() + begin * element_bytes(held.result);
+      copy_held(Element::kFloat, out, held.result, to, count);
     }
   }
 }
@@ -48,17 +62,20 @@ void map2_or_call(const MicroArgs& a, int64_t n) {
   map_or_call<float, float>(a, n, Formula(), Where(), Library());
 }
 
+void add_row(std::vector<MicroRow>& rows, const char* name, MicroFn fn) {
+  rows.push_back({.op = name, .source = kF32, .result = kF32, .fn = fn, .held_fn = fn});
+}
 template <typename F>
-void add(std::vector<MicroRow>& rows, const char* name, F) {
-  rows.push_back({name, kF32, kF32, map1<float, float, F>});
+void add(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_one(name, f));
 }
 template <typename Formula, typename Where, typename Library>
 void add(std::vector<MicroRow>& rows, const char* name, Formula, Where, Library) {
-  rows.push_back({name, kF32, kF32, map1_or_call<Formula, Where, Library>});
+  add_row(rows, name, map1_or_call<Formula, Where, Library>);
 }
 template <typename Formula, typename Where, typename Library>
 void add_of_two(std::vector<MicroRow>& rows, const char* name, Formula, Where, Library) {
-  rows.push_back({name, kF32, kF32, map2_or_call<Formula, Where, Library>});
+  add_row(rows, name, map2_or_call<Formula, Where, Library>);
 }
 
 float digamma(float x) {
@@ -102,7 +119,7 @@ void add_angles(std::vector<MicroRow>& rows) {
   add(rows, "acos", [](float x) { return vec::acos(x); });
   add(rows, "atan", [](float x) { return vec::atan(x); });
   auto angle = [](float y, float x) { return vec::atan2(y, x); };
-  rows.push_back({"atan2", kF32, kF32, map2<float, float, decltype(angle)>});
+  rows.push_back(row_of_two("atan2", angle));
 }
 
 void add_remainders(std::vector<MicroRow>& rows) {

@@ -1,9 +1,8 @@
 // Micro-ops of one operand.
 #include <cmath>
 
-#include "emulator/kernels/base/tile_map.hpp"
+#include "emulator/kernels/sets/held_map.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/simd.hpp"
 #include "emulator/kernels/simd/vector_functions.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -12,14 +11,14 @@ namespace {
 using enum RegisterClass;
 
 template <typename F>
-void add_unary_float(std::vector<MicroRow>& rows, const char* name, F) {
-  rows.push_back({name, kF32, kF32, map1<float, float, F>});
+void add_unary_float(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_one(name, f));
 }
 
 // Adds rows for floats and integers with one formula.
 template <typename F>
-void add_unary_number(std::vector<MicroRow>& rows, const char* name, F) {
-  rows.push_back({name, kF32, kF32, map1<float, float, F>});
+void add_unary_number(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_one(name, f));
   rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, F>});
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, F>});
 }
@@ -32,6 +31,23 @@ void add_integer_identity(std::vector<MicroRow>& rows, const char* name, F f) {
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, decltype(same)>});
 }
 
+using Immediates = std::vector<double> (*)(const MicroQuery&);
+
+template <typename F>
+void add_with_numbers(std::vector<MicroRow>& rows, const char* name, F, Immediates immediates) {
+  rows.push_back({.op = name,
+                  .source = kF32,
+                  .result = kF32,
+                  .fn = map1_imm<F>,
+                  .immediates = immediates,
+                  .held_fn = map_held_imm<F>});
+}
+
+void add_where(std::vector<MicroRow>& rows, bool (*serves)(const MicroQuery&), MicroRow row) {
+  row.serves = serves;
+  rows.push_back(row);
+}
+
 double number(const MicroQuery& q, const char* name) { return std::get<double>(q.attr(name)); }
 bool is_tanh(const MicroQuery& q) { return std::get<std::string>(q.attr("approximate")) == "tanh"; }
 bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
@@ -42,17 +58,16 @@ void add_activations(std::vector<MicroRow>& rows) {
   add_unary_float(rows, "softplus", [](float x) { return vec::softplus(x); });
   auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
   auto gelu_erf = [](float x) { return vec::gelu_erf(x); };
-  rows.push_back({"gelu", kF32, kF32, map1<float, float, decltype(gelu_tanh)>, nullptr, is_tanh});
-  rows.push_back({"gelu", kF32, kF32, map1<float, float, decltype(gelu_erf)>, nullptr, is_erf});
+  add_where(rows, is_tanh, row_of_one("gelu", gelu_tanh));
+  add_where(rows, is_erf, row_of_one("gelu", gelu_erf));
   auto tanh_grad = [](float x, float dy) { return vec::gelu_tanh_grad(x, dy); };
   auto erf_grad = [](float x, float dy) { return vec::gelu_erf_grad(x, dy); };
-  rows.push_back(
-      {"gelu_grad", kF32, kF32, map2<float, float, decltype(tanh_grad)>, nullptr, is_tanh});
-  rows.push_back(
-      {"gelu_grad", kF32, kF32, map2<float, float, decltype(erf_grad)>, nullptr, is_erf});
+  add_where(rows, is_tanh, row_of_two("gelu_grad", tanh_grad));
+  add_where(rows, is_erf, row_of_two("gelu_grad", erf_grad));
   auto leaky = [](float x, float slope, float, float) { return x > 0.0f ? x : x * slope; };
-  rows.push_back({"leaky_relu", kF32, kF32, map1_imm<decltype(leaky)>,
-                  [](const MicroQuery& q) { return std::vector{number(q, "slope"), 0.0, 0.0}; }});
+  add_with_numbers(rows, "leaky_relu", leaky, [](const MicroQuery& q) {
+    return std::vector{number(q, "slope"), 0.0, 0.0};
+  });
   auto elu = [](float x, float alpha, float scale, float input_scale) {
     const float e = x * input_scale;
     // exp(e) - 1 loses digits near zero, so the cubic replaces it there.
@@ -60,10 +75,9 @@ void add_activations(std::vector<MicroRow>& rows) {
     const float grown = vec::abs(e) < 0.03f ? small : vec::exp(e) - 1.0f;
     return x > 0.0f ? x * scale : scale * alpha * grown;
   };
-  rows.push_back({"elu", kF32, kF32, map1_imm<decltype(elu)>, [](const MicroQuery& q) {
-                    return std::vector{number(q, "alpha"), number(q, "scale"),
-                                       number(q, "input_scale")};
-                  }});
+  add_with_numbers(rows, "elu", elu, [](const MicroQuery& q) {
+    return std::vector{number(q, "alpha"), number(q, "scale"), number(q, "input_scale")};
+  });
 }
 
 void add_clamp(std::vector<MicroRow>& rows) {
@@ -74,7 +88,7 @@ void add_clamp(std::vector<MicroRow>& rows) {
     x = x < low ? low : x;
     return x > high ? high : x;
   };
-  rows.push_back({"clamp", kF32, kF32, map1_imm<decltype(clamp)>, numbers});
+  add_with_numbers(rows, "clamp", clamp, numbers);
   auto whole = []<typename T>(const MicroArgs& a, int64_t n, T) {
     const T* x = a.in<T>(0);
     T* y = a.out<T>();
@@ -100,9 +114,9 @@ void add_predicates(std::vector<MicroRow>& rows) {
   auto is_nan = [](float x) { return x != x; };
   auto is_inf = [](float x) { return vec::abs(x) == INFINITY; };
   auto is_zero = [](auto x) { return x == 0; };
-  rows.push_back({"isnan", kF32, kI32, map1<float, int32_t, decltype(is_nan)>});
-  rows.push_back({"isinf", kF32, kI32, map1<float, int32_t, decltype(is_inf)>});
-  rows.push_back({"logical_not", kF32, kI32, map1<float, int32_t, decltype(is_zero)>});
+  rows.push_back(row_of_one<int32_t>("isnan", is_nan));
+  rows.push_back(row_of_one<int32_t>("isinf", is_inf));
+  rows.push_back(row_of_one<int32_t>("logical_not", is_zero));
   rows.push_back({"logical_not", kI32, kI32, map1<int32_t, int32_t, decltype(is_zero)>});
   rows.push_back({"logical_not", kI64, kI32, map1<int64_t, int32_t, decltype(is_zero)>});
   auto of_bool = [](const MicroQuery& q) { return q.operands[0] == ir::DType::kBool; };

@@ -56,6 +56,7 @@ MicroFn narrow_fn(ir::DType dtype) { return kernel_set().conversions.narrow(dtyp
 MicroFn round_at_random_fn(ir::DType dtype) {
   return kernel_set().conversions.round_at_random(dtype);
 }
+MicroFn copy_held_fn() { return kernel_set().conversions.copy_held; }
 MicroFn cast_fn(ir::DType from, ir::DType to) { return kernel_set().conversions.cast(from, to); }
 
 const ir::Attr& MicroQuery::attr(ir::Symbol name) const {

@@ -70,6 +70,7 @@ void PlannedProgram::shorten() {
   std::vector<int> stored;
   for (const TileBuffer& out : outputs_) stored.push_back(out.reg);
   shorten_steps(instructions_, registers_, uniform, stored);
+  hold_halves(instructions_, registers_, uniform);
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 

@@ -117,10 +117,14 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   const MicroQuery query{def, attrs, types, results};
   if (def.role == ir::Role::kCast) {
     step.fn = cast_fn(types[0], results[0]);
+    const bool floats = register_class(types[0]) == RegisterClass::kF32 &&
+                        register_class(results[0]) == RegisterClass::kF32;
+    if (floats) step.held_fn = copy_held_fn();
   } else if (const MicroRow* row = find_micro_row(query)) {
     step.fn = row->fn;
     step.product = row->product;
     step.halves = row->halves;
+    step.held_fn = row->held_fn;
     if (row->immediates) step.immediates = row->immediates(query);
     if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
   } else {
@@ -146,6 +150,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   for (size_t i = 0; i < made.size(); ++i) {
     const MicroFn narrow = narrow_fn(results[i]);
     if (!narrow) continue;
+    if (ir::is_half(results[i])) impl_->program->registers_[made[i]].dtype = DType::kF32;
     const int rounded = impl_->make_register(results[i]);
     TileStep rounding{.op = "narrow",
                       .fn = narrow,

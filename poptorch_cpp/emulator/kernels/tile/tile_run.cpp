@@ -32,8 +32,9 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     buffer.move(args, n);
     return;
   }
-  if (load && stride != 0 && buffer.direct && reg_bytes == 4) {
-    return gather<uint32_t>(memory, stride, tile, n);
+  if (load && stride != 0 && buffer.direct && reg_bytes <= 4) {
+    return reg_bytes == 4 ? gather<uint32_t>(memory, stride, tile, n)
+                          : gather<uint16_t>(memory, stride, tile, n);
   }
   for (int64_t i = 0; i < n; ++i) {
     std::byte* element = memory + i * stride * buffer.element_bytes;
@@ -61,6 +62,7 @@ MicroArgs arguments_of(const TileStep& step, void* const* registers) {
   }
   for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
   args.immediates = step.immediates.data();
+  args.held = &step.held;
   return args;
 }
 

@@ -295,10 +295,6 @@ class Shortener {
 
 }  // namespace
 
-void copy_halves(const MicroArgs& a, int64_t n) {
-  std::copy_n(a.in<uint16_t>(0), n, a.out<uint16_t>());
-}
-
 void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs) {
   Shortener(steps, registers, uniform, outputs).run();

@@ -28,6 +28,8 @@ struct TileStep {
   std::string text;
   std::optional<RandomRounding> rounding = std::nullopt;
   const HalfForms* halves = nullptr;
+  MicroFn held_fn = nullptr;  // for registers that hold halves, as `held` says
+  HeldAs held = {};
 };
 
 struct Register {
@@ -38,7 +40,7 @@ struct Register {
   // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
   bool hyper_parameter = false;
   bool first_only = false;  // uniform, and only its first element is ever read
-  bool as_stored = false;   // halves in their memory format: their only step converts them
+  bool as_stored = false;   // halves in their memory format: steps convert them
 };
 
 // Copies two-byte elements: loads and stores of registers that are held as stored.
@@ -49,5 +51,9 @@ void copy_halves(const MicroArgs& a, int64_t n);
 // all equal.
 void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
+
+// Lets the registers of half types that are not `uniform` hold halves, where all of their steps can.
+void hold_halves(std::vector<TileStep>& steps, std::vector<Register>& registers,
+                 const std::vector<bool>& uniform);
 
 }  // namespace poptorch::emulator
