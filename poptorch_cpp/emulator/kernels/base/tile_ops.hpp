@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "emulator/kernels/base/gemm.hpp"
 #include "ir/attr.hpp"
 
 namespace poptorch::ir {
@@ -25,10 +24,17 @@ inline int64_t register_bytes(RegisterClass c) {
 constexpr int kMaxSources = 10;
 constexpr int kMaxResults = 4;
 
-// How the first sources and the result of a micro-op are held. Half types are computed as floats.
+// The form of the elements of a register: that of its class, or that of memory. Ops compute with
+// words: floats for half types, 0 or 1 for bools.
+enum class Held : uint8_t { kWord, kHalf, kBfloat, kBool };
+constexpr int64_t bytes_of(Held held) {
+  return held == Held::kWord ? 4 : held == Held::kBool ? 1 : 2;
+}
+
+// How the first sources and the result of a micro-op are held.
 struct HeldAs {
-  Element sources[3] = {};
-  Element result = Element::kFloat;
+  Held sources[3] = {};
+  Held result = Held::kWord;
 };
 
 // One micro-op at run time: pointers to tiles of registers; absent operands are nullptr.
@@ -59,6 +65,7 @@ using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
 // The same micro-op with one source that is an unstored product. Pointers are to the first element
 // of the product's rows.
+struct NarrowProduct;  // gemm.hpp
 struct ProductForm {
   void (*run)(const MicroArgs&, const NarrowProduct&) = nullptr;  // nullptr: no such form
   int source = -1;  // the source that the product replaces; not set in MicroArgs
@@ -99,7 +106,7 @@ struct MicroRow {
   bool (*serves)(const MicroQuery&) = nullptr;
   ProductForm product = {};
   const HalfForms* halves = nullptr;
-  // The same where sources and results of half types may be held as halves: see HeldAs.
+  // The same where sources and results may be held as in memory: see HeldAs.
   MicroFn held_fn = nullptr;
 };
 
@@ -111,7 +118,7 @@ std::vector<std::string> micro_op_names();  // sorted, with cast
 MicroFn load_fn(ir::DType dtype);   // src[0] dense memory → dst[0] register
 MicroFn store_fn(ir::DType dtype);  // src[0] register → dst[0] dense memory
 MicroFn cast_fn(ir::DType from, ir::DType to);
-MicroFn copy_held_fn();  // floats or halves to floats or halves: see HeldAs
+MicroFn copy_held_fn();  // floats of any form: see HeldAs
 // Brings a register back into the range of a narrow dtype (f16, bf16, i8, ...); nullptr when the
 // dtype does not need it.
 MicroFn narrow_fn(ir::DType dtype);

@@ -1,4 +1,4 @@
-// Loops over operands and results that are each held as floats or as halves: MicroArgs::held.
+// Loops over operands and results that are each held as words or as in memory: MicroArgs::held.
 #pragma once
 
 #include <cstring>
@@ -9,112 +9,141 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
-inline Widest load_held(Element held, const void* x, int64_t i) {
-  if (held == Element::kFloat) return load<Widest>(static_cast<const float*>(x) + i);
+// Loads a vector of words, as floats with the same bits.
+inline Widest load_held(Held held, const void* x, int64_t i) {
+  if (held == Held::kWord) return load<Widest>(static_cast<const float*>(x) + i);
+  if (held == Held::kBool) {
+    const auto* bools = static_cast<const uint8_t*>(x) + i;
+    uint32_t words[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) words[lane] = bools[lane];
+    return load<Widest>(reinterpret_cast<const float*>(words));
+  }
   const auto* halves = static_cast<const uint16_t*>(x) + i;
-  return held == Element::kHalf ? load_half<Widest>(halves) : load_bfloat<Widest>(halves);
+  return held == Held::kHalf ? load_half<Widest>(halves) : load_bfloat<Widest>(halves);
 }
-inline void store_held(Element held, void* y, int64_t i, Widest v) {
-  if (held == Element::kFloat) return store(static_cast<float*>(y) + i, v);
+inline void store_held(Held held, void* y, int64_t i, const float* made) {
+  const auto v = load<Widest>(made);
+  if (held == Held::kWord) return store(static_cast<float*>(y) + i, v);
   auto* halves = static_cast<uint16_t*>(y) + i;
-  held == Element::kHalf ? store_half(halves, v) : store_bfloat(halves, v);
+  held == Held::kHalf ? store_half(halves, v) : store_bfloat(halves, v);
+}
+inline void store_held(Held held, void* y, int64_t i, const int32_t* made) {
+  if (held == Held::kWord) {
+    std::memcpy(static_cast<int32_t*>(y) + i, made, kLanes * sizeof(int32_t));
+    return;
+  }
+  auto* bools = static_cast<uint8_t*>(y) + i;
+  for (int lane = 0; lane < kLanes; ++lane) bools[lane] = static_cast<uint8_t>(made[lane]);
 }
 
 // How a loop finds each operand's form: in its arguments, or known when it is compiled.
 struct AnyHeld {
   const HeldAs& held;
-  Element source(int k) const { return held.sources[k]; }
-  Element result() const { return held.result; }
+  Held source(int k) const { return held.sources[k]; }
+  Held result() const { return held.result; }
 };
-template <Element element>
+template <Held held>
 struct AllHeld {
-  static constexpr Element source(int) { return element; }
-  static constexpr Element result() { return element; }
+  static constexpr Held source(int) { return held; }
+  static constexpr Held result() { return held; }
 };
 
 // Maps whole vectors.
-template <typename R, typename Held, typename F, int... k>
-[[gnu::noinline, gnu::noclone]] void map_vectors(const Held& held, const F& f, const void* const* src, void* dst,
+template <typename T, typename R, typename Form, typename F, int... k>
+[[gnu::noinline, gnu::noclone]] void map_vectors(const Form& form, const F& f, const void* const* src, void* dst,
                                    int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
-    float in[sizeof...(k)][kLanes];
-    (store(in[k], load_held(held.source(k), src[k], i)), ...);
+    T in[sizeof...(k)][kLanes];
+    (store(reinterpret_cast<float*>(in[k]), load_held(form.source(k), src[k], i)), ...);
     R out[kLanes];
 #pragma GCC ivdep
     for (int lane = 0; lane < kLanes; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
-    if constexpr (std::is_same_v<R, float>) {
-      store_held(held.result(), dst, i, load<Widest>(out));
-    } else {
-      std::memcpy(static_cast<R*>(dst) + i, out, sizeof out);
-    }
+    store_held(form.result(), dst, i, out);
   }
 }
 
-template <typename R, typename Held, typename F, int... k>
-void map_elements(const Held& held, const F& f, const MicroArgs& a, int64_t n,
+template <typename T, typename R, typename Form, typename F, int... k>
+void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
                   std::integer_sequence<int, k...>) {
   const int64_t whole = n / kLanes * kLanes;
-  map_vectors<R, Held, F, k...>(held, f, a.src, a.dst[0], whole);
+  map_vectors<T, R, Form, F, k...>(form, f, a.src, a.dst[0], whole);
   if (whole == n) return;
   // The rest runs the same instructions.
   float operands[sizeof...(k)][kLanes] = {}, made[kLanes];
   const auto rest = static_cast<size_t>(n - whole);
   const void* src[] = {operands[k]...};
   auto copy = [&](int operand) {
-    const auto bytes = static_cast<size_t>(element_bytes(held.source(operand)));
+    const auto bytes = static_cast<size_t>(bytes_of(form.source(operand)));
     std::memcpy(operands[operand], a.in<std::byte>(operand) + whole * bytes, rest * bytes);
   };
   (copy(k), ...);
-  map_vectors<R, Held, F, k...>(held, f, src, made, kLanes);
-  const size_t bytes = std::is_same_v<R, float> ? element_bytes(held.result()) : sizeof(R);
+  map_vectors<T, R, Form, F, k...>(form, f, src, made, kLanes);
+  const auto bytes = static_cast<size_t>(bytes_of(form.result()));
   std::memcpy(a.out<std::byte>() + whole * bytes, made, rest * bytes);
 }
 
-// `f` takes the elements of the first `operands` sources as floats. Results other than floats are
-// held as R.
-template <int operands, typename R, typename F>
+// `f` takes the elements of the first `operands` sources as T, float or int32_t, and makes an R.
+template <int operands, typename T, typename R, typename F>
 void map_held(const MicroArgs& a, int64_t n, const F& f) {
   const HeldAs& held = *a.held;
   constexpr auto kOperands = std::make_integer_sequence<int, operands>();
-  Element all = std::is_same_v<R, float> ? held.result : held.sources[0];
-  for (int k = 0; k < operands; ++k) {
-    if (held.sources[k] != all) all = Element::kFloat;
+  bool same = true;
+  for (int k = 0; k < operands; ++k) same &= held.sources[k] == held.result;
+  if constexpr (std::is_same_v<R, float>) {
+    constexpr AllHeld<Held::kHalf> kHalves;
+    constexpr AllHeld<Held::kBfloat> kBfloats;
+    if (same && held.result == Held::kHalf) return map_elements<T, R>(kHalves, f, a, n, kOperands);
+    if (same && held.result == Held::kBfloat) {
+      return map_elements<T, R>(kBfloats, f, a, n, kOperands);
+    }
   }
-  if (all == Element::kHalf) return map_elements<R>(AllHeld<Element::kHalf>{}, f, a, n, kOperands);
-  if (all == Element::kBfloat) return map_elements<R>(AllHeld<Element::kBfloat>{}, f, a, n, kOperands);
-  map_elements<R>(AnyHeld{held}, f, a, n, kOperands);
+  map_elements<T, R>(AnyHeld{held}, f, a, n, kOperands);
 }
 
-template <int operands, typename R, typename F>
+template <int operands, typename T, typename R, typename F>
 void map_held_of(const MicroArgs& a, int64_t n) {
-  map_held<operands, R>(a, n, F());
+  map_held<operands, T, R>(a, n, F());
+}
+
+// The same where bools alone are mapped as bytes.
+template <int operands, typename F>
+void map_bools(const MicroArgs& a, int64_t n) {
+  bool bools = a.held->result == Held::kBool;
+  for (int k = 0; k < operands; ++k) bools &= a.held->sources[k] == Held::kBool;
+  if (!bools) return map_held_of<operands, int32_t, int32_t, F>(a, n);
+  if constexpr (operands == 1) {
+    map1<uint8_t, uint8_t, F>(a, n);
+  } else {
+    map2<uint8_t, uint8_t, F>(a, n);
+  }
 }
 
 // The functor takes one operand and three immediates.
 template <typename F>
 void map_held_imm(const MicroArgs& a, int64_t n) {
   const float p = a.imm(0), q = a.imm(1), r = a.imm(2);
-  map_held<1, float>(a, n, [=](float x) { return F()(x, p, q, r); });
+  map_held<1, float, float>(a, n, [=](float x) { return F()(x, p, q, r); });
 }
 
-// The row of a functor of floats, one or two.
-template <typename R = float, typename F>
+// The row of a functor of one or two floats or 32-bit integers.
+template <typename T>
+constexpr RegisterClass kClassOf =
+    std::is_same_v<T, float> ? RegisterClass::kF32 : RegisterClass::kI32;
+template <typename T = float, typename R = T, typename F>
 MicroRow row_of_one(const char* name, F) {
-  constexpr auto kResult = std::is_same_v<R, float> ? RegisterClass::kF32 : RegisterClass::kI32;
   return {.op = name,
-          .source = RegisterClass::kF32,
-          .result = kResult,
-          .fn = map1<float, R, F>,
-          .held_fn = map_held_of<1, R, F>};
+          .source = kClassOf<T>,
+          .result = kClassOf<R>,
+          .fn = map1<T, R, F>,
+          .held_fn = map_held_of<1, T, R, F>};
 }
-template <typename R = float, typename F>
+template <typename T = float, typename R = T, typename F>
 MicroRow row_of_two(const char* name, F) {
-  constexpr auto kResult = std::is_same_v<R, float> ? RegisterClass::kF32 : RegisterClass::kI32;
   return {.op = name,
-          .source = RegisterClass::kF32,
-          .result = kResult,
-          .fn = map2<float, R, F>,
-          .held_fn = map_held_of<2, R, F>};
+          .source = kClassOf<T>,
+          .result = kClassOf<R>,
+          .fn = map2<T, R, F>,
+          .held_fn = map_held_of<2, T, R, F>};
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -18,14 +18,21 @@ void add_whole(std::vector<MicroRow>& rows, const char* name, F) {
   rows.push_back({name, kI64, kI64, map2<int64_t, int64_t, F>});
 }
 template <typename F>
+void add_bitwise(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back(row_of_two<int32_t>(name, F()));
+  rows.back().held_fn = map_bools<2, F>;
+  rows.push_back({name, kI64, kI64, map2<int64_t, int64_t, F>});
+}
+template <typename F>
 void add_number(std::vector<MicroRow>& rows, const char* name, F f) {
   add_float(rows, name, f);
   add_whole(rows, name, f);
 }
 template <typename F>
 void add_truth(std::vector<MicroRow>& rows, const char* name, F f) {
+  rows.push_back(row_of_two<float, int32_t>(name, f));
   rows.push_back(row_of_two<int32_t>(name, f));
-  rows.push_back({name, kI32, kI32, map2<int32_t, int32_t, F>});
+  rows.back().held_fn = map_bools<2, F>;
   rows.push_back({name, kI64, kI32, map2<int64_t, int32_t, F>});
 }
 
@@ -88,9 +95,9 @@ void add_divisions(std::vector<MicroRow>& rows) {
 }
 
 void add_bits(std::vector<MicroRow>& rows) {
-  add_whole(rows, "bitwise_and", [](auto x, auto z) { return x & z; });
-  add_whole(rows, "bitwise_or", [](auto x, auto z) { return x | z; });
-  add_whole(rows, "bitwise_xor", [](auto x, auto z) { return x ^ z; });
+  add_bitwise(rows, "bitwise_and", [](auto x, auto z) { return x & z; });
+  add_bitwise(rows, "bitwise_or", [](auto x, auto z) { return x | z; });
+  add_bitwise(rows, "bitwise_xor", [](auto x, auto z) { return x ^ z; });
   add_whole(rows, "shift_left", [](auto x, auto z) {
     using T = decltype(x);
     const bool gone = z < 0 || z >= T(8 * sizeof(T));
@@ -139,12 +146,12 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
                   .source = kF32,
                   .result = kF32,
                   .fn = scale_shift,
-                  .held_fn = map_held_of<3, float, ScaleShift>});
+                  .held_fn = map_held_of<3, float, float, ScaleShift>});
   rows.push_back({.op = "select",
                   .source = kF32,
                   .result = kF32,
                   .fn = select<float>,
-                  .held_fn = map_held_of<3, float, Select>});
+                  .held_fn = map_held_of<3, float, float, Select>});
   rows.push_back({"select", kI32, kI32, select<int32_t>});
   rows.push_back({"select", kI64, kI64, select<int64_t>});
 }

@@ -13,7 +13,7 @@ namespace {
 using enum RegisterClass;
 
 // Copies elements, and converts them.
-void copy_held(Element from, const void* x, Element to, void* y, int64_t n) {
+void copy_held(Held from, const void* x, Held to, void* y, int64_t n) {
   const HeldAs held{.sources = {from}, .result = to};
   MicroArgs args;
   args.src[0] = x, args.dst[0] = y, args.held = &held;
@@ -31,10 +31,10 @@ void map_or_call(const MicroArgs& a, int64_t n, Formula formula, Where where, Li
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const int64_t count = n - begin < kBlock ? n - begin : kBlock;
     for (int k = 0; k < kOperands; ++k) {
-      const auto* x = a.in<std::byte>(k) + begin * element_bytes(held.sources[k]);
-      copy_held(held.sources[k], x, Element::kFloat, in[k], count);
+      const auto* x = a.in<std::byte>(k) + begin * bytes_of(held.sources[k]);
+      copy_held(held.sources[k], x, Held::kWord, in[k], count);
     }
-    const bool direct = held.result == Element::kFloat;
+    const bool direct = held.result == Held::kWord;
     float* y = direct ? a.out<float>() + begin : out;
     auto at = [&](auto function, int64_t i) {
       if constexpr (kOperands == 1) return function(in[0][i]);
@@ -47,8 +47,8 @@ void map_or_call(const MicroArgs& a, int64_t n, Formula formula, Where where, Li
       if (!at(where, i)) y[i] = at(library, i);
     }
     if (!direct) {
-      auto* to = a.out<std::byte>() + begin * element_bytes(held.result);
-      copy_held(Element::kFloat, out, held.result, to, count);
+      auto* to = a.out<std::byte>() + begin * bytes_of(held.result);
+      copy_held(Held::kWord, out, held.result, to, count);
     }
   }
 }

@@ -114,16 +114,17 @@ void add_predicates(std::vector<MicroRow>& rows) {
   auto is_nan = [](float x) { return x != x; };
   auto is_inf = [](float x) { return vec::abs(x) == INFINITY; };
   auto is_zero = [](auto x) { return x == 0; };
-  rows.push_back(row_of_one<int32_t>("isnan", is_nan));
-  rows.push_back(row_of_one<int32_t>("isinf", is_inf));
+  rows.push_back(row_of_one<float, int32_t>("isnan", is_nan));
+  rows.push_back(row_of_one<float, int32_t>("isinf", is_inf));
+  rows.push_back(row_of_one<float, int32_t>("logical_not", is_zero));
   rows.push_back(row_of_one<int32_t>("logical_not", is_zero));
-  rows.push_back({"logical_not", kI32, kI32, map1<int32_t, int32_t, decltype(is_zero)>});
+  rows.back().held_fn = map_bools<1, decltype(is_zero)>;
   rows.push_back({"logical_not", kI64, kI32, map1<int64_t, int32_t, decltype(is_zero)>});
   auto of_bool = [](const MicroQuery& q) { return q.operands[0] == ir::DType::kBool; };
   auto of_bits = [](const MicroQuery& q) { return q.operands[0] != ir::DType::kBool; };
   auto invert = [](auto x) { return ~x; };
-  rows.push_back(
-      {"bitwise_not", kI32, kI32, map1<int32_t, int32_t, decltype(is_zero)>, nullptr, of_bool});
+  add_where(rows, of_bool, row_of_one<int32_t>("bitwise_not", is_zero));
+  rows.back().held_fn = map_bools<1, decltype(is_zero)>;
   rows.push_back(
       {"bitwise_not", kI32, kI32, map1<int32_t, int32_t, decltype(invert)>, nullptr, of_bits});
   rows.push_back({"bitwise_not", kI64, kI64, map1<int64_t, int64_t, decltype(invert)>});

@@ -1,5 +1,5 @@
-// Decides which registers of half types hold halves instead of floats: then steps convert where
-// they read and write, and loads, stores and separate rounding are not needed.
+// Decides which registers of half types and of bools hold elements as memory does: then steps convert
+// where they read and write, and loads, stores and separate rounding are not needed.
 #include <algorithm>
 
 #include "emulator/kernels/tile/tile_steps.hpp"
@@ -11,10 +11,12 @@ namespace {
 class Holder {
  public:
   Holder(std::vector<TileStep>& steps, std::vector<Register>& registers,
-         const std::vector<bool>& uniform)
+         const std::vector<bool>& uniform, const std::vector<bool>& in_memory)
       : steps_(steps), registers_(registers) {
     for (size_t r = 0; r < registers.size(); ++r) {
-      held_.push_back(ir::is_half(registers[r].dtype) && !registers[r].as_stored && !uniform[r]);
+      const bool half = ir::is_half(registers[r].dtype);
+      const bool bools = registers[r].dtype == ir::DType::kBool && in_memory[r];
+      held_.push_back((half || bools) && !registers[r].as_stored && !uniform[r]);
     }
   }
 
@@ -41,8 +43,11 @@ class Holder {
   void exclude(int reg) {
     if (reg >= 0) held_[reg] = false;
   }
-  Element element(int reg) const {
-    return reg >= 0 && held_[reg] ? element_of(dtype_of(reg)) : Element::kFloat;
+  Held form_of(int reg) const {
+    if (reg < 0 || !held_[reg]) return Held::kWord;
+    return dtype_of(reg) == ir::DType::kF16    ? Held::kHalf
+           : dtype_of(reg) == ir::DType::kBF16 ? Held::kBfloat
+                                               : Held::kBool;
   }
 
   // Drops a step that rounds, if the step before it that makes the float can do so.
@@ -63,16 +68,16 @@ class Holder {
     if (!step.held_fn) return;
     bool any = false;
     for (size_t k = 0; k < step.sources.size(); ++k) {
-      const Element e = element(step.sources[k]);
-      any |= e != Element::kFloat;
-      if (k < std::size(step.held.sources)) step.held.sources[k] = e;
+      const Held form = form_of(step.sources[k]);
+      any |= form != Held::kWord;
+      if (k < std::size(step.held.sources)) step.held.sources[k] = form;
     }
-    step.held.result = element(step.results[0]);
-    any |= step.held.result != Element::kFloat;
+    step.held.result = form_of(step.results[0]);
+    any |= step.held.result != Held::kWord;
     if (!any) return;
     step.fn = step.held_fn;
     step.product = {};
-    step.text += support::str(" in halves");
+    step.text += " as stored";
   }
 
   std::vector<TileStep>& steps_;
@@ -82,13 +87,9 @@ class Holder {
 
 }  // namespace
 
-void copy_halves(const MicroArgs& a, int64_t n) {
-  std::copy_n(a.in<uint16_t>(0), n, a.out<uint16_t>());
-}
-
-void hold_halves(std::vector<TileStep>& steps, std::vector<Register>& registers,
-                 const std::vector<bool>& uniform) {
-  Holder(steps, registers, uniform).run();
+void hold_as_stored(std::vector<TileStep>& steps, std::vector<Register>& registers,
+                    const std::vector<bool>& uniform, const std::vector<bool>& in_memory) {
+  Holder(steps, registers, uniform, in_memory).run();
 }
 
 }  // namespace poptorch::emulator

@@ -11,6 +11,16 @@ using ir::DType;
 using ir::Shape;
 using support::InternalError;
 
+namespace {
+
+// Loads and stores registers that are held as stored.
+template <typename T>
+void copy(const MicroArgs& a, int64_t n) {
+  std::copy_n(a.in<T>(0), n, a.out<T>());
+}
+
+}  // namespace
+
 int64_t PlannedProgram::estimated_ns(int64_t elements) const {
   const int64_t moved = static_cast<int64_t>(inputs_.size() + outputs_.size());
   return 40 + elements * (2 * moved + 3 * static_cast<int64_t>(instructions_.size())) / 16;
@@ -70,7 +80,10 @@ void PlannedProgram::shorten() {
   std::vector<int> stored;
   for (const TileBuffer& out : outputs_) stored.push_back(out.reg);
   shorten_steps(instructions_, registers_, uniform, stored);
-  hold_halves(instructions_, registers_, uniform);
+  std::vector<bool> in_memory(registers_.size(), false);
+  for (const TileBuffer& in : inputs_) in_memory[in.reg] = true;
+  for (int reg : stored) in_memory[reg] = true;
+  hold_as_stored(instructions_, registers_, uniform, in_memory);
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
@@ -149,7 +162,7 @@ void PlannedProgram::classify_inputs() {
     for (TileBuffer& buffer : *buffers) {
       if (!registers_[buffer.reg].as_stored) continue;
       buffer.register_bytes = buffer.element_bytes;
-      buffer.move = copy_halves;
+      buffer.move = buffer.element_bytes == 1 ? copy<uint8_t> : copy<uint16_t>;
     }
   }
 }

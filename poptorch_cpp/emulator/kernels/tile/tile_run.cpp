@@ -33,8 +33,9 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     return;
   }
   if (load && stride != 0 && buffer.direct && reg_bytes <= 4) {
-    return reg_bytes == 4 ? gather<uint32_t>(memory, stride, tile, n)
-                          : gather<uint16_t>(memory, stride, tile, n);
+    return reg_bytes == 4   ? gather<uint32_t>(memory, stride, tile, n)
+           : reg_bytes == 2 ? gather<uint16_t>(memory, stride, tile, n)
+                            : gather<uint8_t>(memory, stride, tile, n);
   }
   for (int64_t i = 0; i < n; ++i) {
     std::byte* element = memory + i * stride * buffer.element_bytes;
@@ -43,7 +44,9 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     args.dst[0] = load ? held : element;
     buffer.move(args, 1);
     if (load && stride == 0) {
-      if (reg_bytes == 2) {
+      if (reg_bytes == 1) {
+        std::fill_n(static_cast<uint8_t*>(tile), n, *static_cast<uint8_t*>(tile));
+      } else if (reg_bytes == 2) {
         std::fill_n(static_cast<uint16_t*>(tile), n, *static_cast<uint16_t*>(tile));
       } else if (reg_bytes == 4) {
         std::fill_n(static_cast<uint32_t*>(tile), n, *static_cast<uint32_t*>(tile));

@@ -28,7 +28,7 @@ struct TileStep {
   std::string text;
   std::optional<RandomRounding> rounding = std::nullopt;
   const HalfForms* halves = nullptr;
-  MicroFn held_fn = nullptr;  // for registers that hold halves, as `held` says
+  MicroFn held_fn = nullptr;  // for registers that hold elements as memory does: see `held`
   HeldAs held = {};
 };
 
@@ -40,11 +40,8 @@ struct Register {
   // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
   bool hyper_parameter = false;
   bool first_only = false;  // uniform, and only its first element is ever read
-  bool as_stored = false;   // halves in their memory format: steps convert them
+  bool as_stored = false;   // elements are held as in memory: steps convert them
 };
-
-// Copies two-byte elements: loads and stores of registers that are held as stored.
-void copy_halves(const MicroArgs& a, int64_t n);
 
 // Drops copies, and joins the parts of optimisers into one step each: moving averages and ratios to
 // a root. The values of `outputs` stay bit-identical. `uniform` marks registers whose elements are
@@ -52,8 +49,9 @@ void copy_halves(const MicroArgs& a, int64_t n);
 void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
 
-// Lets the registers of half types that are not `uniform` hold halves, where all of their steps can.
-void hold_halves(std::vector<TileStep>& steps, std::vector<Register>& registers,
-                 const std::vector<bool>& uniform);
+// Lets registers that are not `uniform` hold elements as memory does where all of their steps can:
+// those of half types, and bools that are `in_memory`, which are inputs or outputs.
+void hold_as_stored(std::vector<TileStep>& steps, std::vector<Register>& registers,
+                    const std::vector<bool>& uniform, const std::vector<bool>& in_memory);
 
 }  // namespace poptorch::emulator
