@@ -25,10 +25,21 @@ constexpr int kMaxSources = 10;
 constexpr int kMaxResults = 4;
 
 // The form of the elements of a register: that of its class, or that of memory. Ops compute with
-// words: floats for half types, 0 or 1 for bools.
-enum class Held : uint8_t { kWord, kHalf, kBfloat, kBool };
-constexpr int64_t bytes_of(Held held) {
-  return held == Held::kWord ? 4 : held == Held::kBool ? 1 : 2;
+// words: floats for half types, 0 or 1 for bools. kOne is a single word for all elements.
+enum class Held : uint8_t { kWord, kHalf, kBfloat, kBool, kOne };
+constexpr int64_t bytes_of(Held held) {  // between elements
+  switch (held) {
+    case Held::kWord:
+      return 4;
+    case Held::kHalf:
+    case Held::kBfloat:
+      return 2;
+    case Held::kBool:
+      return 1;
+    case Held::kOne:
+      return 0;
+  }
+  return 0;
 }
 
 // How the first sources and the result of a micro-op are held.

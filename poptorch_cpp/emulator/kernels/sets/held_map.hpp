@@ -12,6 +12,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 // Loads a vector of words, as floats with the same bits.
 inline Widest load_held(Held held, const void* x, int64_t i) {
   if (held == Held::kWord) return load<Widest>(static_cast<const float*>(x) + i);
+  if (held == Held::kOne) return spread<Widest>(*static_cast<const float*>(x));
   if (held == Held::kBool) {
     const auto* bools = static_cast<const uint8_t*>(x) + i;
     uint32_t words[kLanes];
@@ -48,6 +49,13 @@ struct AllHeld {
   static constexpr Held result() { return held; }
 };
 
+// Words but for the sources `ones`, a bit for each.
+template <int ones>
+struct WordsAndOnes {
+  static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : Held::kWord; }
+  static constexpr Held result() { return Held::kWord; }
+};
+
 // Maps whole vectors.
 template <typename T, typename R, typename Form, typename F, int... k>
 [[gnu::noinline, gnu::noclone]] void map_vectors(const Form& form, const F& f, const void* const* src, void* dst,
@@ -74,6 +82,7 @@ void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
   const void* src[] = {operands[k]...};
   auto copy = [&](int operand) {
     const auto bytes = static_cast<size_t>(bytes_of(form.source(operand)));
+    if (bytes == 0) src[operand] = a.src[operand];
     std::memcpy(operands[operand], a.in<std::byte>(operand) + whole * bytes, rest * bytes);
   };
   (copy(k), ...);
@@ -88,7 +97,19 @@ void map_held(const MicroArgs& a, int64_t n, const F& f) {
   const HeldAs& held = *a.held;
   constexpr auto kOperands = std::make_integer_sequence<int, operands>();
   bool same = true;
-  for (int k = 0; k < operands; ++k) same &= held.sources[k] == held.result;
+  int ones = held.result == Held::kWord ? 0 : -1;
+  for (int k = 0; k < operands; ++k) {
+    same &= held.sources[k] == held.result;
+    const bool one = held.sources[k] == Held::kOne, word = held.sources[k] == Held::kWord;
+    ones = ones < 0 || (!one && !word) ? -1 : ones | one << k;
+  }
+  if constexpr (std::is_same_v<R, float> && operands == 2) {
+    if (ones == 1) return map_elements<T, R>(WordsAndOnes<1>{}, f, a, n, kOperands);
+    if (ones == 2) return map_elements<T, R>(WordsAndOnes<2>{}, f, a, n, kOperands);
+  }
+  if constexpr (operands == 3) {
+    if (ones == 6) return map_elements<T, R>(WordsAndOnes<6>{}, f, a, n, kOperands);
+  }
   if constexpr (std::is_same_v<R, float>) {
     constexpr AllHeld<Held::kHalf> kHalves;
     constexpr AllHeld<Held::kBfloat> kBfloats;

@@ -150,12 +150,12 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
     position.set(linear);
     while (left > 0) {
       const int64_t run = std::min(left, inner - position.index[dims - 1]);
-      if (run >= kDirect && walk.count > 0) {
+      if (run >= kLeastRun && walk.count > 0) {
         run_tile(walk, registers);
         walk.clear();
       }
       const int s = walk.segments++;
-      const bool whole = unbounded_ && run >= kDirect;
+      const bool whole = unbounded_ && run >= kLeastRun;
       const int64_t length = whole ? run : std::min(run, kTile - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
@@ -165,7 +165,8 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       walk.count += length;
       linear += length, col += length, left -= length;
       position.advance(length);
-      if (length >= kDirect || walk.count == kTile || walk.segments == kMaxSegments) {
+      const bool full = walk.count == kTile || walk.segments == kMaxSegments;
+      if (one_run_ || length >= kLeastRun || full) {
         run_tile(walk, registers);
         walk.clear();
       }

@@ -1,5 +1,6 @@
-// Decides which registers of half types and of bools hold elements as memory does: then steps convert
-// where they read and write, and loads, stores and separate rounding are not needed.
+// Decides which registers of half types and of bools hold elements as memory does: then steps
+// convert where they read and write, and loads, stores and separate rounding are not needed. Also
+// which registers hold one element instead of copies of it.
 #include <algorithm>
 
 #include "emulator/kernels/tile/tile_steps.hpp"
@@ -8,15 +9,19 @@
 namespace poptorch::emulator {
 namespace {
 
+constexpr RegisterClass kFloats = RegisterClass::kF32;
+
 class Holder {
  public:
   Holder(std::vector<TileStep>& steps, std::vector<Register>& registers,
-         const std::vector<bool>& uniform, const std::vector<bool>& in_memory)
+         const std::vector<Place>& places)
       : steps_(steps), registers_(registers) {
     for (size_t r = 0; r < registers.size(); ++r) {
-      const bool half = ir::is_half(registers[r].dtype);
-      const bool bools = registers[r].dtype == ir::DType::kBool && in_memory[r];
-      held_.push_back((half || bools) && !registers[r].as_stored && !uniform[r]);
+      const ir::DType dtype = registers[r].dtype;
+      const bool one = places[r] == Place::kOne, floats = register_class(dtype) == kFloats;
+      const bool bools = dtype == ir::DType::kBool && places[r] == Place::kMemory;
+      held_.push_back(one ? floats : (ir::is_half(dtype) || bools) && !registers[r].as_stored);
+      one_.push_back(one);
     }
   }
 
@@ -35,7 +40,9 @@ class Holder {
     }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     for (TileStep& step : steps_) use(step);
-    for (size_t r = 0; r < held_.size(); ++r) registers_[r].as_stored |= held_[r];
+    for (size_t r = 0; r < held_.size(); ++r) {
+      (one_[r] ? registers_[r].first_only : registers_[r].as_stored) |= held_[r];
+    }
   }
 
  private:
@@ -45,6 +52,7 @@ class Holder {
   }
   Held form_of(int reg) const {
     if (reg < 0 || !held_[reg]) return Held::kWord;
+    if (one_[reg]) return Held::kOne;
     return dtype_of(reg) == ir::DType::kF16    ? Held::kHalf
            : dtype_of(reg) == ir::DType::kBF16 ? Held::kBfloat
                                                : Held::kBool;
@@ -82,14 +90,15 @@ class Holder {
 
   std::vector<TileStep>& steps_;
   std::vector<Register>& registers_;
-  std::vector<bool> held_;
+  std::vector<bool> held_;  // of each register: not as words
+  std::vector<bool> one_;   // a single element
 };
 
 }  // namespace
 
 void hold_as_stored(std::vector<TileStep>& steps, std::vector<Register>& registers,
-                    const std::vector<bool>& uniform, const std::vector<bool>& in_memory) {
-  Holder(steps, registers, uniform, in_memory).run();
+                    const std::vector<Place>& places) {
+  Holder(steps, registers, places).run();
 }
 
 }  // namespace poptorch::emulator

@@ -80,10 +80,14 @@ void PlannedProgram::shorten() {
   std::vector<int> stored;
   for (const TileBuffer& out : outputs_) stored.push_back(out.reg);
   shorten_steps(instructions_, registers_, uniform, stored);
-  std::vector<bool> in_memory(registers_.size(), false);
-  for (const TileBuffer& in : inputs_) in_memory[in.reg] = true;
-  for (int reg : stored) in_memory[reg] = true;
-  hold_as_stored(instructions_, registers_, uniform, in_memory);
+  std::vector<Place> places(registers_.size(), Place::kOther);
+  for (int reg : constants_) places[reg] = Place::kOne;
+  for (const TileBuffer& in : inputs_) {
+    const bool column = in.strides.back() == 0 && sizes_.back() >= kLeastRun;
+    places[in.reg] = uniform[in.reg] || column ? Place::kOne : Place::kMemory;
+  }
+  for (int reg : stored) places[reg] = places[reg] == Place::kOne ? Place::kOther : Place::kMemory;
+  hold_as_stored(instructions_, registers_, places);
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
@@ -120,8 +124,9 @@ void PlannedProgram::place() {
   classify_inputs();
   choose_direct_outputs();
   find_rows();
-  auto in_place = [](const TileBuffer& b) {
-    return b.scalar || (b.direct && b.strides.back() == 1);
+  auto in_place = [&](const TileBuffer& b) {
+    const bool one = registers_[b.reg].first_only && (b.uniform || b.column);
+    return b.scalar || one || (b.direct && b.strides.back() == 1);
   };
   // An unused result has a slot, which is only a tile long.
   auto stored = [&](int reg) {
@@ -133,7 +138,9 @@ void PlannedProgram::place() {
       std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
       std::all_of(instructions_[0].results.begin(), instructions_[0].results.end(), stored) &&
       std::all_of(constants_.begin(), constants_.end(),
-                  [&](int reg) { return registers_[reg].hyper_parameter; });
+                  [&](int reg) {
+                    return registers_[reg].hyper_parameter || registers_[reg].first_only;
+                  });
   ending_ = find_ending();
   takes_product_ = !inputs_.empty() && can_take_product();
   assign_slots();
@@ -153,6 +160,7 @@ void PlannedProgram::classify_inputs() {
     registers_[in.reg].hyper_parameter = in.scalar;
     in.direct = is_held_as_in_memory(in);
     in.column = !in.uniform && in.strides.back() == 0;
+    one_run_ |= in.column && registers_[in.reg].first_only;
   }
   for (const Register& r : registers_) {
     const bool wide = register_bytes(register_class(r.dtype)) == 8;

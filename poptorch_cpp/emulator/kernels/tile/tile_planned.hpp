@@ -12,6 +12,8 @@
 namespace poptorch::emulator {
 
 constexpr int64_t kTile = 512;  // elements
+// A run of at least this many elements is a separate tile, used in place instead of gathered.
+constexpr int64_t kLeastRun = 128;
 constexpr int kMaxRegisters = 256;
 constexpr int kMaxRoundings = kMaxRegisters;  // each makes a register
 constexpr int kMaxDims = 12;
@@ -93,6 +95,7 @@ class PlannedProgram final : public TileProgram {
   int64_t slot_bytes_ = kTile * 4;
   // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;
+  bool one_run_ = false;  // each tile is a part of one run
   bool takes_product_ = false;
   std::optional<EndingForm> ending_;
 };

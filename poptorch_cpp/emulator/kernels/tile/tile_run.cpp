@@ -94,7 +94,14 @@ void PlannedProgram::load_inputs(Walk& walk, void** registers) const {
     const bool one_run = own ? walk.source_together : is_one_run(walk, in);
     std::byte* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
     registers[in.reg] = slot;
-    if (in.column && !own && walk.is_filled(i, address(walk, in, walk.buffers[i], 0))) continue;
+    if (in.column && !own) {
+      std::byte* element = address(walk, in, walk.buffers[i], 0);
+      if (walk.is_filled(i, element)) continue;
+      if (registers_[in.reg].first_only) {
+        move_segment(in, element, 0, slot, 1, true);
+        continue;
+      }
+    }
     int64_t done = 0;
     for (int s = 0; done < walk.count; ++s) {
       std::byte* from =

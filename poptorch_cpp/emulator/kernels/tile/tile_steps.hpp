@@ -39,7 +39,7 @@ struct Register {
   double value = 0;  // of constants
   // True for an f64 that ops read only as a scalar: it is used in memory and does not take a slot.
   bool hyper_parameter = false;
-  bool first_only = false;  // uniform, and only its first element is ever read
+  bool first_only = false;  // one element for a tile: only its first element is ever read
   bool as_stored = false;   // elements are held as in memory: steps convert them
 };
 
@@ -49,9 +49,11 @@ struct Register {
 void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
 
-// Lets registers that are not `uniform` hold elements as memory does where all of their steps can:
-// those of half types, and bools that are `in_memory`, which are inputs or outputs.
+// What a register's elements are: a tile of an input or output, one element for each tile, or others.
+enum class Place : uint8_t { kMemory, kOne, kOther };
+
+// Chooses Register::as_stored and first_only, where all steps of the register can.
 void hold_as_stored(std::vector<TileStep>& steps, std::vector<Register>& registers,
-                    const std::vector<bool>& uniform, const std::vector<bool>& in_memory);
+                    const std::vector<Place>& places);
 
 }  // namespace poptorch::emulator

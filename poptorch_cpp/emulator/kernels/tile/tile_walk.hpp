@@ -6,8 +6,6 @@
 
 namespace poptorch::emulator {
 
-// A run of at least this many elements is a separate tile, used in place instead of gathered.
-constexpr int64_t kDirect = 128;
 constexpr int kMaxSegments = 64;
 
 // The state of one run(): the positions of the current tile's segments in every buffer.
