@@ -55,12 +55,24 @@ def _longer(count: int, make: Callable[[int], Callable[[], object]]) -> int:
     return count * max(1, min(MOST_TIMES_LONGER, int(SECONDS / max(took, 1e-7))))
 
 
-def measure(program: Program, stochastic: bool, with_eager: bool) -> Result:
-    """Takes the smallest time of each side and length over the rounds.
+def _are_proportional(once: float, twice: float) -> bool:
+    return 1.7 * once < twice < 2.2 * once
 
-    Raises:
-        RuntimeError: Eager's slope is not positive, because other processes disturb it.
+
+def _slope(once: float, twice: float) -> float:
+    """Returns the seconds of n repetitions, from those of n and 2n.
+
+    Where other processes disturb the difference, half of the longer time is closer.
     """
+    # Nothing is left of some cases in a repetition: the compiler computes them once.
+    slope = max(twice - once, LEAST)
+    # A call of ours has an overhead that a short repetition is small against.
+    disturbed = twice > 1e-3 and not _are_proportional(once, twice)
+    return twice / 2 if disturbed else slope
+
+
+def measure(program: Program, stochastic: bool, with_eager: bool) -> Result:
+    """Takes the smallest time of each side and length over the rounds."""
     eager = program.eager()
     count = repetitions_of(eager)
     ours = _longer(count, lambda n: program.ours(n, stochastic))
@@ -73,17 +85,12 @@ def measure(program: Program, stochastic: bool, with_eager: bool) -> Result:
         for _ in range(ROUNDS):
             for i, (run, calls) in enumerate(sides):
                 best[i] = min(best[i], seconds(run, calls))
-        if all(1.7 * a < b < 2.2 * a for a, b in zip(best[::2], best[1::2], strict=True)):
+        if all(map(_are_proportional, best[::2], best[1::2])):
             break
-    # Nothing is left of some cases in a repetition: the compiler computes them once.
-    ours_slope = max(best[1] - best[0], LEAST) / ours
-    eager_slope = (best[3] - best[2]) / count if with_eager else None
-    if eager_slope is not None and eager_slope <= 0:
-        raise RuntimeError("twice as many calls of eager torch took no longer")
     costs = once.costs()
     return Result(
-        ours=ours_slope,
-        eager=eager_slope,
+        ours=_slope(best[0], best[1]) / ours,
+        eager=_slope(best[2], best[3]) / count if with_eager else None,
         overhead=max(2 * best[0] - best[1], 0.0),
         rows=sorted({name for name, _, _ in costs}),
         reference_kernels=once.reference_kernels(),

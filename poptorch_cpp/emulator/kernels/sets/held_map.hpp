@@ -9,6 +9,8 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
+// Loops over lanes are not unrolled: the compiler would split vectors into scalars.
+
 // Loads a vector of words, as floats with the same bits.
 inline Widest load_held(Held held, const void* x, int64_t i) {
   if (held == Held::kWord) return load<Widest>(static_cast<const float*>(x) + i);
@@ -16,6 +18,7 @@ inline Widest load_held(Held held, const void* x, int64_t i) {
   if (held == Held::kBool) {
     const auto* bools = static_cast<const uint8_t*>(x) + i;
     uint32_t words[kLanes];
+#pragma GCC unroll 1
     for (int lane = 0; lane < kLanes; ++lane) words[lane] = bools[lane];
     return load<Widest>(reinterpret_cast<const float*>(words));
   }
@@ -34,6 +37,7 @@ inline void store_held(Held held, void* y, int64_t i, const int32_t* made) {
     return;
   }
   auto* bools = static_cast<uint8_t*>(y) + i;
+#pragma GCC unroll 1
   for (int lane = 0; lane < kLanes; ++lane) bools[lane] = static_cast<uint8_t>(made[lane]);
 }
 
@@ -43,17 +47,11 @@ struct AnyHeld {
   Held source(int k) const { return held.sources[k]; }
   Held result() const { return held.result; }
 };
-template <Held held>
+// All in one form but for the sources `ones`, a bit for each.
+template <Held held, int ones = 0>
 struct AllHeld {
-  static constexpr Held source(int) { return held; }
+  static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : held; }
   static constexpr Held result() { return held; }
-};
-
-// Words but for the sources `ones`, a bit for each.
-template <int ones>
-struct WordsAndOnes {
-  static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : Held::kWord; }
-  static constexpr Held result() { return Held::kWord; }
 };
 
 // Maps whole vectors.
@@ -64,6 +62,7 @@ template <typename T, typename R, typename Form, typename F, int... k>
     T in[sizeof...(k)][kLanes];
     (store(reinterpret_cast<float*>(in[k]), load_held(form.source(k), src[k], i)), ...);
     R out[kLanes];
+#pragma GCC unroll 1
 #pragma GCC ivdep
     for (int lane = 0; lane < kLanes; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
     store_held(form.result(), dst, i, out);
@@ -91,34 +90,47 @@ void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
   std::memcpy(a.out<std::byte>() + whole * bytes, made, rest * bytes);
 }
 
+// Maps floats that are all in one form, apart from the last operands or the first. Returns whether
+// they are.
+template <Held held, int operands, typename F>
+bool map_same(const MicroArgs& a, int64_t n, const F& f, int ones) {
+  constexpr auto kOperands = std::make_integer_sequence<int, operands>();
+  constexpr int kLast = (1 << operands) - 2;
+  if (ones == 0) {
+    map_elements<float, float>(AllHeld<held>{}, f, a, n, kOperands);
+  } else if (operands > 1 && ones == kLast) {
+    map_elements<float, float>(AllHeld<held, kLast>{}, f, a, n, kOperands);
+  } else if (operands == 2 && ones == 1) {
+    map_elements<float, float>(AllHeld<held, operands == 2>{}, f, a, n, kOperands);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 // `f` takes the elements of the first `operands` sources as T, float or int32_t, and makes an R.
 template <int operands, typename T, typename R, typename F>
 void map_held(const MicroArgs& a, int64_t n, const F& f) {
   const HeldAs& held = *a.held;
-  constexpr auto kOperands = std::make_integer_sequence<int, operands>();
-  bool same = true;
-  int ones = held.result == Held::kWord ? 0 : -1;
-  for (int k = 0; k < operands; ++k) {
-    same &= held.sources[k] == held.result;
-    const bool one = held.sources[k] == Held::kOne, word = held.sources[k] == Held::kWord;
-    ones = ones < 0 || (!one && !word) ? -1 : ones | one << k;
-  }
-  if constexpr (std::is_same_v<R, float> && operands == 2) {
-    if (ones == 1) return map_elements<T, R>(WordsAndOnes<1>{}, f, a, n, kOperands);
-    if (ones == 2) return map_elements<T, R>(WordsAndOnes<2>{}, f, a, n, kOperands);
-  }
-  if constexpr (operands == 3) {
-    if (ones == 6) return map_elements<T, R>(WordsAndOnes<6>{}, f, a, n, kOperands);
-  }
   if constexpr (std::is_same_v<R, float>) {
-    constexpr AllHeld<Held::kHalf> kHalves;
-    constexpr AllHeld<Held::kBfloat> kBfloats;
-    if (same && held.result == Held::kHalf) return map_elements<T, R>(kHalves, f, a, n, kOperands);
-    if (same && held.result == Held::kBfloat) {
-      return map_elements<T, R>(kBfloats, f, a, n, kOperands);
+    int ones = 0;
+    bool same = true;
+    for (int k = 0; k < operands; ++k) {
+      const bool one = held.sources[k] == Held::kOne;
+      ones |= one << k;
+      same &= one || held.sources[k] == held.result;
     }
+    bool done = false;
+    if (same && held.result == Held::kWord && ones != 0) {
+      done = map_same<Held::kWord, operands>(a, n, f, ones);
+    } else if (same && held.result == Held::kHalf) {
+      done = map_same<Held::kHalf, operands>(a, n, f, ones);
+    } else if (same && held.result == Held::kBfloat) {
+      done = map_same<Held::kBfloat, operands>(a, n, f, ones);
+    }
+    if (done) return;
   }
-  map_elements<T, R>(AnyHeld{held}, f, a, n, kOperands);
+  map_elements<T, R>(AnyHeld{held}, f, a, n, std::make_integer_sequence<int, operands>());
 }
 
 template <int operands, typename T, typename R, typename F>

@@ -2,6 +2,7 @@
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
+#include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 
@@ -44,12 +45,23 @@ struct Axis {
         empty(request.outputs[0].elements() == 0) {}
 };
 
-template <Unary f>
+// Returns a kernel over blocks of columns where they have enough of them.
+std::unique_ptr<BoundKernel> bind_columns(const KernelRequest& request, const Axis& axis,
+                                          columns::Function function) {
+  constexpr int64_t kLeastColumns = 16;
+  const Lines lines(request.outputs[0].shape, axis.index, axis.index);
+  if (lines.inner < kLeastColumns || request.epilogue) return nullptr;
+  return std::make_unique<columns::Kernel>(lines, static_cast<int>(request.inputs.size()), 1,
+                                           function);
+}
+
+template <Unary f, columns::Function of_columns>
 std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
   const Axis axis(request);
   const int64_t n = axis.size;
   if (axis.empty) return nullptr;
   if (!axis.last) {
+    if (auto made = bind_columns(request, axis, of_columns)) return made;
     return make_along_axis(request, axis.index, axis.index, 2, 0,
                            [n](const Line& line) { f(line.at<float>(0), line.at<float>(1), n); });
   }
@@ -59,12 +71,13 @@ std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
       });
 }
 
-template <Binary f>
+template <Binary f, columns::Function of_columns>
 std::unique_ptr<BoundKernel> bind_binary(const KernelRequest& request) {
   const Axis axis(request);
   const int64_t n = axis.size;
   if (axis.empty) return nullptr;
   if (!axis.last) {
+    if (auto made = bind_columns(request, axis, of_columns)) return made;
     return make_along_axis(request, axis.index, axis.index, 2, 0, [n](const Line& line) {
       f(line.at<float>(0), line.at<float>(1), line.at<float>(2), n);
     });
@@ -89,15 +102,17 @@ void log_softmax_row(const float* x, float* y, int64_t n) {
 }
 
 void add_softmax_kernels(KernelTable& table) {
-  table.add({.op = "softmax", .bind = bind_floats<bind_unary<softmax>>, .takes_epilogue = true});
+  table.add({.op = "softmax",
+             .bind = bind_floats<bind_unary<softmax, columns::softmax>>,
+             .takes_epilogue = true});
   table.add({.op = "log_softmax",
-             .bind = bind_floats<bind_unary<log_softmax_row>>,
+             .bind = bind_floats<bind_unary<log_softmax_row, columns::log_softmax>>,
              .takes_epilogue = true});
   table.add({.op = "softmax_grad",
-             .bind = bind_floats<bind_binary<softmax_grad>>,
+             .bind = bind_floats<bind_binary<softmax_grad, columns::softmax_grad>>,
              .takes_epilogue = true});
   table.add({.op = "log_softmax_grad",
-             .bind = bind_floats<bind_binary<log_softmax_grad>>,
+             .bind = bind_floats<bind_binary<log_softmax_grad, columns::log_softmax_grad>>,
              .takes_epilogue = true});
 }
 

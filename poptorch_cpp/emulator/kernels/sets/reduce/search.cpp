@@ -8,6 +8,7 @@
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -22,6 +23,40 @@ std::optional<std::pair<int64_t, int64_t>> neighbouring_axes(const KernelRequest
   return std::pair(axes.front(), axes.back());
 }
 
+// Returns whether x is to be found before y. NaN comes first.
+template <bool greatest, typename T>
+bool comes_first(T x, T y) {
+  return vec::either(greatest ? x > y : x < y, x != x);
+}
+
+// Returns the index of the first element of the greatest or smallest value.
+template <bool greatest, typename T>
+int32_t first_of(const T* x, int64_t n) {
+  constexpr int64_t kAtOnce = 64;
+  T top = x[0];
+  int64_t i = 0;
+  if (n >= kAtOnce) {
+    T tops[kAtOnce];
+    std::copy_n(x, kAtOnce, tops);
+    for (i = kAtOnce; i + kAtOnce <= n; i += kAtOnce) {
+      for (int64_t k = 0; k < kAtOnce; ++k) {
+        tops[k] = comes_first<greatest>(x[i + k], tops[k]) ? x[i + k] : tops[k];
+      }
+    }
+    for (T t : tops) top = comes_first<greatest>(t, top) ? t : top;
+  }
+  for (; i < n; ++i) top = comes_first<greatest>(x[i], top) ? x[i] : top;
+  const bool is_nan = top != top;
+  auto found = [=](T v) { return vec::either(v == top, vec::both(is_nan, v != v)); };
+  for (i = 0; i + kAtOnce <= n; i += kAtOnce) {
+    int32_t any = 0;
+    for (int64_t k = 0; k < kAtOnce; ++k) any |= found(x[i + k]) ? 1 : 0;
+    if (any) break;
+  }
+  while (!found(x[i])) ++i;
+  return static_cast<int32_t>(i);
+}
+
 // Computes argmax or argmin.
 template <typename T>
 struct Argument {
@@ -30,12 +65,7 @@ struct Argument {
     const int64_t n = request.inputs[0]->shape[axis];
     return make_along_axis(request, axis, axis, 1, 0, [greatest, n](const Line& line) {
       const T* x = line.at<T>(0);
-      int64_t best = 0;
-      // The first NaN wins.
-      for (int64_t i = 1; i < n && x[best] == x[best]; ++i) {
-        if (x[i] != x[i] || (greatest ? x[i] > x[best] : x[i] < x[best])) best = i;
-      }
-      *line.at<int32_t>(1) = static_cast<int32_t>(best);
+      *line.at<int32_t>(1) = greatest ? first_of<true>(x, n) : first_of<false>(x, n);
     });
   }
 };
