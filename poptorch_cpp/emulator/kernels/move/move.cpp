@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/kernels/base/copy_run.hpp"
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -70,7 +71,7 @@ void fill_row(T* y, int64_t n, T value) {
 template <typename T>
 void copy_row(const T* x, int64_t step, T* y, int64_t n) {
   if (step == 1) {
-    std::memcpy(y, x, static_cast<size_t>(n) * sizeof(T));
+    copy_run(x, y, n);
   } else if (step == 0) {
     fill_row(y, n, *x);
   } else if (step == -1) {

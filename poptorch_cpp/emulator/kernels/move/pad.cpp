@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "emulator/kernels/base/copy_run.hpp"
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -92,13 +93,6 @@ class Pad final : public BoundKernel {
   }
 
  private:
-  // Without a call for a short run.
-  static void copy_run(const T* x, T* y, int64_t n) {
-    if (n > 64) return void(std::copy_n(x, n, y));
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i];
-  }
-
   Padding p_;
   T value_;
   int64_t rows_, ns_, parts_;

@@ -65,9 +65,8 @@ void add_activations(std::vector<MicroRow>& rows) {
   add_where(rows, is_tanh, row_of_two("gelu_grad", tanh_grad));
   add_where(rows, is_erf, row_of_two("gelu_grad", erf_grad));
   auto leaky = [](float x, float slope, float, float) { return x > 0.0f ? x : x * slope; };
-  add_with_numbers(rows, "leaky_relu", leaky, [](const MicroQuery& q) {
-    return std::vector{number(q, "slope"), 0.0, 0.0};
-  });
+  add_with_numbers(rows, "leaky_relu", leaky,
+                   [](const MicroQuery& q) { return std::vector{number(q, "slope"), 0.0, 0.0}; });
   auto elu = [](float x, float alpha, float scale, float input_scale) {
     const float e = x * input_scale;
     // exp(e) - 1 loses digits near zero, so the cubic replaces it there.
@@ -98,6 +97,7 @@ void add_clamp(std::vector<MicroRow>& rows) {
       return v >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<T>(v);
     };
     const T low = bound(a.immediates[0]), high = bound(a.immediates[1]);
+#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
       const T v = x[i] < low ? low : x[i];
       y[i] = v > high ? high : v;

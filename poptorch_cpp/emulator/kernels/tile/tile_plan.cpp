@@ -137,10 +137,9 @@ void PlannedProgram::place() {
       steps == 1 && std::all_of(inputs_.begin(), inputs_.end(), in_place) &&
       std::all_of(outputs_.begin(), outputs_.end(), in_place) &&
       std::all_of(instructions_[0].results.begin(), instructions_[0].results.end(), stored) &&
-      std::all_of(constants_.begin(), constants_.end(),
-                  [&](int reg) {
-                    return registers_[reg].hyper_parameter || registers_[reg].first_only;
-                  });
+      std::all_of(constants_.begin(), constants_.end(), [&](int reg) {
+        return registers_[reg].hyper_parameter || registers_[reg].first_only;
+      });
   ending_ = find_ending();
   takes_product_ = !inputs_.empty() && can_take_product();
   assign_slots();

@@ -59,6 +59,33 @@ std::vector<int> written_operands(const ir::OpDef& def, const std::vector<int>& 
   return written;
 }
 
+// Returns the step of an op, without its registers.
+TileStep step_of(const MicroQuery& query, uint64_t op_id) {
+  const ir::OpDef& def = query.def;
+  TileStep step;
+  step.op = def.name;
+  if (def.role == ir::Role::kCast) {
+    const ir::DType from = query.operands[0], to = query.results[0];
+    step.fn = cast_fn(from, to);
+    const bool floats =
+        register_class(from) == RegisterClass::kF32 && register_class(to) == RegisterClass::kF32;
+    if (floats) step.held_fn = copy_held_fn();
+    return step;
+  }
+  const MicroRow* row = find_micro_row(query);
+  if (!row) {
+    throw InternalError(support::str("[tile program] no micro-op for '", def.name,
+                                     "' on these dtypes. Ask supports() first."));
+  }
+  step.fn = row->fn;
+  step.product = row->product;
+  step.halves = row->halves;
+  step.held_fn = row->held_fn;
+  if (row->immediates) step.immediates = row->immediates(query);
+  if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
+  return step;
+}
+
 }  // namespace
 
 bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs) {
@@ -112,25 +139,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   for (int reg : operands) {
     if (reg >= 0) types.push_back(impl_->program->registers_[reg].dtype);
   }
-  TileStep step;
-  step.op = def.name;
-  const MicroQuery query{def, attrs, types, results};
-  if (def.role == ir::Role::kCast) {
-    step.fn = cast_fn(types[0], results[0]);
-    const bool floats = register_class(types[0]) == RegisterClass::kF32 &&
-                        register_class(results[0]) == RegisterClass::kF32;
-    if (floats) step.held_fn = copy_held_fn();
-  } else if (const MicroRow* row = find_micro_row(query)) {
-    step.fn = row->fn;
-    step.product = row->product;
-    step.halves = row->halves;
-    step.held_fn = row->held_fn;
-    if (row->immediates) step.immediates = row->immediates(query);
-    if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
-  } else {
-    throw InternalError(support::str("[tile program] no micro-op for '", def.name,
-                                     "' on these dtypes. Ask supports() first."));
-  }
+  TileStep step = step_of({def, attrs, types, results}, op_id);
   for (size_t k = 0; k < operands.size(); ++k) {
     if (operands[k] >= 0 && def.operand_defs[k].constraint != "f64") {
       impl_->program->registers_[operands[k]].hyper_parameter = false;

@@ -25,8 +25,8 @@ struct Block {
   }
 };
 
-// Writes the greatest element of each column to `tops`, and the sum of exp(x - top) to `totals`. The
-// terms of the sums are written to y.
+// Writes the greatest element of each column to `tops`, and the sum of exp(x - top) to `totals`.
+// The terms of the sums are written to y.
 inline void sum_of_powers(const Block& block, const float* x, float* y, float* tops,
                           float* totals) {
   std::fill_n(tops, kMost, -INFINITY);
@@ -50,7 +50,8 @@ inline void log_softmax(const Block& block, const float* const* operands, float*
   float tops[kMost], shifts[kMost];
   sum_of_powers(block, x, y, tops, shifts);
   for (float& shift : shifts) shift = vec::log(shift);
-  block.for_each([=, &tops, &shifts](int64_t i, int64_t c) { y[i] = (x[i] - tops[c]) - shifts[c]; });
+  block.for_each(
+      [=, &tops, &shifts](int64_t i, int64_t c) { y[i] = (x[i] - tops[c]) - shifts[c]; });
 }
 
 inline void softmax_grad(const Block& block, const float* const* operands, float* dx) {

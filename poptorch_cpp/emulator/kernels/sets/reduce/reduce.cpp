@@ -6,6 +6,7 @@
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/simd/simd.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -15,8 +16,10 @@ using ir::Shape;
 struct Sum {
   static constexpr char kSign = '+';
   static constexpr double kStart = 0;
-  static double join(double a, double b) { return a + b; }
-  static float join(float a, float b) { return a + b; }
+  template <typename T>
+  static T join(T a, T b) {
+    return a + b;
+  }
 };
 struct Max {
   static constexpr char kSign = '>';
@@ -39,8 +42,10 @@ struct Min {
 struct ReducedProduct {
   static constexpr char kSign = '*';
   static constexpr double kStart = 1;
-  static double join(double a, double b) { return a * b; }
-  static float join(float a, float b) { return a * b; }
+  template <typename T>
+  static T join(T a, T b) {
+    return a * b;
+  }
 };
 
 struct Groups {
@@ -166,8 +171,7 @@ class Reduce final : public BoundKernel {
     auto term = [x](int64_t k) { return x[k]; };
     auto join = [](float a, float b) { return Op::join(a, b); };
     constexpr auto start = static_cast<float>(Op::kStart);
-    constexpr bool any_order = Op::kSign == '<' || Op::kSign == '>';
-    if (any_order && n >= 256) return lanes::reduce<64>(n, start, term, join);
+    if (n >= 256) return lanes::reduce<64>(n, start, term, join);
     return lanes::reduce(n, start, term, join);
   }
 
@@ -186,17 +190,43 @@ class Reduce final : public BoundKernel {
     return value;
   }
 
+  const float* row_at(const float* x, int64_t row) const {
+    return x + offset_at(row, g_.reduced_sizes, g_.reduced_strides);
+  }
+
+  void join_rows(const float* x, Range rows, int64_t count, float* some) const {
+    std::fill_n(some, count, static_cast<float>(Op::kStart));
+    for (int64_t k = rows.begin; k < rows.end; ++k) {
+      const float* row = row_at(x, k);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < count; ++i) some[i] = Op::join(some[i], row[i]);
+    }
+  }
+
+  // The same for kColumns, in registers.
+  void join_rows(const float* x, Range rows, float* some) const {
+    constexpr int kVectors = kColumns / kLanes;
+    Widest joined[kVectors];
+    for (Widest& v : joined) v = spread<Widest>(static_cast<float>(Op::kStart));
+    for (int64_t k = rows.begin; k < rows.end; ++k) {
+      const float* row = row_at(x, k);
+      for (int v = 0; v < kVectors; ++v) {
+        joined[v] = Op::join(joined[v], load<Widest>(row + v * kLanes));
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) store(some + v * kLanes, joined[v]);
+  }
+
   void columns(const float* x, int64_t count, int64_t part, double* values) const {
     const Range rows = part_of(g_.reduced(), row_parts_, part);
     for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; r += kRows) {
       float some[kMostColumns];
-      std::fill_n(some, count, static_cast<float>(Op::kStart));
-      const int64_t end = std::min(r + kRows, rows.end);
-      for (int64_t k = r; k < end; ++k) {
-        const float* row = x + offset_at(k, g_.reduced_sizes, g_.reduced_strides);
-#pragma GCC ivdep
-        for (int64_t i = 0; i < count; ++i) some[i] = Op::join(some[i], row[i]);
+      const Range block{r, std::min(r + kRows, rows.end)};
+      if (count == kColumns) {
+        join_rows(x, block, some);
+      } else {
+        join_rows(x, block, count, some);
       }
       for (int64_t i = 0; i < count; ++i) {
         values[i] = Op::join(values[i], static_cast<double>(some[i]));
