@@ -66,7 +66,7 @@ def _slope(once: float, twice: float) -> float:
     """
     # Nothing is left of some cases in a repetition: the compiler computes them once.
     slope = max(twice - once, LEAST)
-    # A call of ours has an overhead that a short repetition is small against.
+    # The overhead of a call is a large part of a short time.
     disturbed = twice > 1e-3 and not _are_proportional(once, twice)
     return twice / 2 if disturbed else slope
 

@@ -49,8 +49,8 @@ struct Register {
 void shorten_steps(std::vector<TileStep>& steps, std::vector<Register>& registers,
                    const std::vector<bool>& uniform, std::vector<int>& outputs);
 
-// What a register's elements are: a tile of an input or output, one element for each tile, or
-// others.
+// Where the elements of a register come from or go: an input or output, one element for each tile
+// of an input or constant, or another step.
 enum class Place : uint8_t { kMemory, kOne, kOther };
 
 // Chooses Register::as_stored and first_only, where all steps of the register can.
