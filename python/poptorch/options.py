@@ -12,7 +12,6 @@ from poptorch._impl.options.checks import (
     file_name,
     folder,
     member,
-    positive_int,
     string,
     strings,
     truth,
@@ -74,8 +73,6 @@ class Options(OptionsRows):
 
     ROWS = (
         *core_table.rows_of(""),
-        Row("replicationFactor", 1, positive_int, COMPILE,
-            "Set the number of data-parallel replicas of the model.", says="replication_factor"),
         Row("inputReplicaGrouping", None, None, COMPILE,
             "Give the replicas of a group (of a size and a CommGroupType) the same input slice.",
             defaults={"input_group_size": 1, "input_cgt": enums.CommGroupType.Consecutive},

@@ -11,6 +11,7 @@ import pytest
 import torch
 from poptorch._impl.options.group_class import OptionGroup, value_of
 from poptorch._impl.options.stored_values import state_of
+from poptorch_core._core import option_table
 
 NONSENSE = [object(), [object()], {"a": object()}, -(2**80), 2**80, "\0", math.nan, b"x", 3 + 4j]
 
@@ -47,6 +48,36 @@ def test_assignment_refuses_nonsense(kind, name):
             # These attributes take any text or collection.
             free = ("log_dir", "cache_path", "profile_dir", "options", "ipuof_configs")
             assert name in free, f"{name} takes {value!r}"
+
+
+def limits():
+    """Yields (class of the group, attribute, largest number) of the compiler's integer options."""
+    most = {option.name: option.most for option in option_table() if option.type == "int"}
+    for group in groups():
+        for row in group.ROWS:
+            for attribute in row.values():
+                said = row.says if isinstance(row.says, str) else attribute
+                if most.get(said) is not None:
+                    yield type(group), attribute, most[said]
+    yield type(poptorch.Options()), "output_return_period", most["output_period"]
+
+
+def test_numbers_above_the_limits_of_the_compiler_are_refused():
+    found = list(limits())
+    names = {attribute for _, attribute, _ in found}
+    assert {"replication_factor", "device_iterations", "gradient_accumulation"} <= names
+    assert {"input_group_size", "output_return_period", "numIOTiles"} <= names
+    for kind, attribute, most in found:
+        with pytest.raises((poptorch.Error, AssertionError, ValueError), match=str(most)):
+            setattr(fresh(kind), attribute, most + 2)
+    for refused in (
+        lambda options: options.replicationFactor(2**15 + 1),
+        lambda options: options.inputReplicaGrouping(2**15 + 1, poptorch.CommGroupType.Orthogonal),
+        lambda options: options.outputMode(poptorch.OutputMode.EveryN, 2**40 + 1),
+    ):
+        with pytest.raises(poptorch.Error, match="expected a positive integer"):
+            refused(poptorch.Options())
+    assert poptorch.Options().replicationFactor(2**15).replication_factor == 2**15
 
 
 @pytest.mark.parametrize("kind, name", attributes())
@@ -249,6 +280,8 @@ WRONG_JSON = [
     ('{"deviceIterations": [1, 2]}', "too many positional arguments"),
     ('{"Training": 2}', "there is no option Training"),
     ('{"Training.deviceIterations.x": 2}', "there is no option"),
+    ('{"Training.xyz": 2}', "option Training.xyz. Use one of: .*, Training.gradientAccumulation, "),
+    ('{"xyz": 2}', "option xyz. Use one of: anchorTensor, "),
     ('{"logDir": "/etc"}', "leaves '.'"),
     ('{"modelName": "a/b"}', "without / and"),
     ('{"Emulator.devicePool": [4, 2, "/etc"]}', "leaves"),

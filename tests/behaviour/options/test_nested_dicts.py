@@ -171,6 +171,9 @@ def test_short_forms_of_strategies():
     [
         ({"device_iteration": 3}, "no option device_iteration. Did you mean device_iterations?"),
         ({"training": {}}, "no option training. Did you mean Training?"),
+        ({"xyz": {}}, "no option xyz. Use one of: Distributed, Emulator,"),
+        ({"Jit": {"xyz": 1}}, "no option Jit.xyz. Leave it out"),
+        ({"Training": {"xyz": 1}}, "Use one of: accumulation_and_replication_reduction_type, "),
         ({"Training": 3}, "expected a dict of options for Training but got 3"),
         ({"Training": {"gradient_accumulation": "x"}}, "gradient_accumulation: Unexpected"),
         ({"output_mode": "OutputMode.Wibble"}, "output_mode: Unexpected type"),

@@ -40,6 +40,11 @@ def _check_of(option: Option) -> Callable[[Any], Any]:
     return {"bool": boolean, "bool?": optional_boolean}[option.type]
 
 
+def check_named(name: str) -> Callable[[Any], Any]:
+    """Returns the check of the compiler's option of a name, for setters of several values."""
+    return next(_check_of(option) for option in option_table() if option.name == name)
+
+
 def rows_of(
     group: str,
     table: Iterable[Option] | None = None,

@@ -5,7 +5,6 @@ enumerations are texts, "OutputMode.All", as in Options.from_json; so are dtypes
 """
 
 import copy
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -74,9 +73,8 @@ def _apply_group(
     known = {_key(attribute) for _, attribute, _ in _attributes(group)}
     for key in values:
         if key not in known:
-            names = known if name else known | set(groups)
-            close = difflib.get_close_matches(str(key), names, 1)
-            hint = f". Did you mean {close[0]}?" if close else ""
+            names = known if name else known | set(groups) - {""}
+            hint = parsing.meant_by(str(key), names)
             raise parsing.Refused(f"there is no option {name and name + '.'}{key}{hint}")
     for row, attribute, default in _attributes(group):  # in this order: some checks need it
         if _key(attribute) in values:

@@ -11,6 +11,7 @@ import difflib
 import inspect
 import json
 import warnings
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
@@ -188,8 +189,25 @@ def _meant(draft: OptionGroup, names: list[str]) -> str:
     known = {f"{path}{row.name}" for path, group in groups_of(draft).items() for row in group.ROWS}
     ends = [name for name in known if name.rpartition(".")[2] == names[-1]]
     path = ".".join(names)[: max(map(len, known))]
-    close = ends or difflib.get_close_matches(path, known, 1)
-    return f". Did you mean {close[0]}?" if close else ""
+    if ends:
+        return f". Did you mean {ends[0]}?"
+    in_group = {name for name in known if name.rpartition(".")[0] == ".".join(names[:-1])}
+    return meant_by(path, known, in_group or known)
+
+
+def meant_by(name: str, known: Iterable[str], listed: Iterable[str] = ()) -> str:
+    """Returns what to write instead of an unknown name: the nearest known one, or all of them.
+
+    Args:
+        name: The unknown name.
+        known: The names of options.
+        listed: The names to list if none of `known` is near. Lists `known` if this is empty.
+    """
+    close = difflib.get_close_matches(name, known, 1)
+    if close:
+        return f". Did you mean {close[0]}?"
+    names = ", ".join(sorted(listed or known))
+    return f". Use one of: {names}" if names else ". Leave it out"
 
 
 def _subgroup(group, name: str):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from poptorch import enums
 from poptorch._impl.options.checks import boolean, number_in, positive_int, strings, whole
+from poptorch._impl.options.core_table import check_named
 from poptorch._impl.options.definitions import Stored
 from poptorch._impl.options.group_class import OptionGroup, value_of
 from poptorch._impl.options.stored_values import state_of
@@ -39,6 +40,7 @@ def set_output_mode(
                 f"[options] OutputMode.EveryN needs a positive period but got {period!r}. "
                 "Pass outputMode(poptorch.OutputMode.EveryN, N)."
             )
+        check_named("output_period")(period)
     elif period is not None:
         logger.info(f"The period {period} is ignored: {mode.name} has none")
     return {"output_mode": int(mode), "output_return_period": period or 1}
@@ -47,13 +49,13 @@ def set_output_mode(
 def assign_output_mode(_options: OptionGroup, attribute: str, value: Any) -> Stored:
     if attribute == "output_mode":
         return {attribute: number_in(enums.OutputMode, value)}
-    return {attribute: positive_int(value)}
+    return {attribute: check_named("output_period")(value)}
 
 
 def set_input_groups(
     options: "Options", input_group_size: int, input_group_type: enums.CommGroupType
 ) -> Stored:
-    positive_int(input_group_size)
+    check_named("input_group_size")(input_group_size)
     try:
         made = _grouped(options, input_group_size, input_group_type)
     except Error as error:

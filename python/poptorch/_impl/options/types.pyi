@@ -585,8 +585,8 @@ class PopartRows(OptionGroup):
 
 class OptionsRows(OptionGroup):
     device_iterations: int
-    auto_round_num_ipus: bool
     replication_factor: int
+    auto_round_num_ipus: bool
     input_group_size: int
     input_cgt: CommGroupType
     broadcast_buffers: bool
@@ -630,15 +630,14 @@ class OptionsRows(OptionGroup):
             AssertionError: A value is of another type, or is not allowed.
             poptorch.Error: A number is not in the range of the option.
         """
-    def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
-        """Round the number of reserved IPUs up to a power of two; otherwise another number is an
-        error.
+    def replicationFactor(self, replication_factor: int) -> Self:
+        """Number of copies of the model, each on separate IPUs.
 
-        Default: False. Takes effect at: compilation.
+        Default: 1. Takes effect at: compilation.
 
         Args:
-            auto_round_num_ipus: True to reserve more IPUs than the model needs, False to raise
-                an error for a number that is not a power of two.
+            replication_factor: The number of replicas in this process. Each needs the IPUs of a
+                whole model. Allowed: 1 to 32768.
 
         Returns:
             The options, so that calls can be chained.
@@ -648,14 +647,15 @@ class OptionsRows(OptionGroup):
             AssertionError: A value is of another type, or is not allowed.
             poptorch.Error: A number is not in the range of the option.
         """
-    def replicationFactor(self, replication_factor: int) -> Self:
-        """Set the number of data-parallel replicas of the model.
+    def autoRoundNumIPUs(self, auto_round_num_ipus: bool = True) -> Self:
+        """Round the number of reserved IPUs up to a power of two; otherwise another number is an
+        error.
 
-        Default: 1. Takes effect at: compilation.
+        Default: False. Takes effect at: compilation.
 
         Args:
-            replication_factor: The number of replicas in this process. Each needs the IPUs of a
-                whole model. Allowed: 1 to 2147483647.
+            auto_round_num_ipus: True to reserve more IPUs than the model needs, False to raise
+                an error for a number that is not a power of two.
 
         Returns:
             The options, so that calls can be chained.
