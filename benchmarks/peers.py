@@ -70,7 +70,7 @@ def poptorch_step(instance: Instance, batch: tuple, iterations: int):
 
 
 def popxl_step(instance: Instance, batch: tuple, iterations: int):
-    """Makes the step of the programs of examples/python/popxl."""
+    """Makes the step of the programs of tests/popxl/tutorials."""
     from benchmarks import popxl_peer
 
     return popxl_peer.make_step(instance, batch, iterations)

@@ -1,4 +1,4 @@
-"""Runs the MNIST programs of examples/python/popxl as a peer: a step is session.run on data in
+"""Runs the MNIST programs of tests/popxl/tutorials as a peer: a step is session.run on data in
 memory.
 
 W1 is the program with SGD, W2 the program with Adam. The tutorial's Adam corrects no bias and keeps
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from benchmarks.workloads import Instance
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples/python/popxl"
+TUTORIALS = Path(__file__).resolve().parents[1] / "tests/popxl/tutorials"
 PROGRAMS = {"SGD": "sgd", "Adam": "adam"}
 
 
 def make_step(instance: Instance, batch: tuple, _iterations: int):
     """The step of the training program, with the instance's weights."""
-    sys.path.append(str(EXAMPLES))
+    sys.path.append(str(TUTORIALS))
     from train_digits import train_program
 
     name, _ = instance.row.optimiser

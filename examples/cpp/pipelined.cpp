@@ -28,10 +28,8 @@ struct NetworkImpl : nn::Module {
       const poptorch::Block block("norm");
       x = poptorch::recomputationCheckpoint(norm(x));
     }
-    const auto residual = poptorch::BlockFunction(
-        [this](const torch::Tensor& input) { return input + torch::tanh(middle(input)); },
-        "middle");
-    x = residual(x);
+    const auto tanh = [this](const torch::Tensor& y) { return y + torch::tanh(middle(y)); };
+    x = poptorch::BlockFunction(tanh, "middle")(x);
     const poptorch::Block block("head");
     x = head(x);
     return {x, poptorch::identity_loss(F::cross_entropy(x, labels), "none")};

@@ -21,8 +21,7 @@ struct NetworkImpl : nn::Module {
   }
 
   poptorch::Tensors forward(torch::Tensor x, const torch::Tensor& labels) {
-    x = torch::relu(norm(convolution(x)));
-    x = head(x.flatten(1)) * scale;
+    x = head(torch::relu(norm(convolution(x))).flatten(1)) * scale;
     return {x, F::cross_entropy(x, labels)};
   }
 

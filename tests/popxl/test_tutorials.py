@@ -13,13 +13,13 @@ import pytest
 import zygote
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "examples/python/popxl"
+PROGRAMS = Path(__file__).parent / "tutorials"
 NOTEBOOKS = ROOT / "examples/notebooks"
 EXPECTED = Path(__file__).parent / "expected"
 
 
 def output_of(name, *arguments):
-    return run(EXAMPLES / name, *arguments)
+    return run(PROGRAMS / name, *arguments)
 
 
 def run(*command):

@@ -1,5 +1,5 @@
-// Reads handwritten digits with an exported executable, without torch and without Python:
-//   serve digits.poptorch images-idx3-ubyte
+// Reads handwritten digits with an exported executable, without torch and without Python.
+// Usage: serve digits.poptorch images-idx3-ubyte
 // Prints one digit a line. export_digits.py makes the first file; the second is of MNIST's format.
 #include <algorithm>
 #include <cstdint>

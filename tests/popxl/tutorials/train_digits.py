@@ -17,7 +17,7 @@ from adam import Adam
 from modules import Net
 from popxl import ops
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+sys.path.append(str(Path(__file__).resolve().parents[3] / "examples/python"))
 from digits import DIGITS, load
 
 
