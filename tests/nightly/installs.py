@@ -40,7 +40,8 @@ print(poptorch.__file__)
 
 def run(*command, **settings):
     """Runs a command without this environment's packages, and returns its output."""
-    changed = {"PYTHONPATH": None, "VIRTUAL_ENV": None, **settings.pop("environment", {})}
+    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    changed = {**dict.fromkeys(hidden), **settings.pop("environment", {})}
     kept = {name: value for name, value in os.environ.items() if name not in changed}
     given = {name: value for name, value in changed.items() if value is not None}
     done = subprocess.run(
@@ -95,20 +96,30 @@ def install(kind, folder):
     print(f"installs: {kind}: a model trains", flush=True)
 
 
+def cpu_seconds():
+    """Returns the CPU time of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def seconds_from_wheel(folder):
-    """Returns the time from a wheel to a trained model, and how much of it is CPU time."""
+    """Returns the time from a wheel to a trained model, and the CPU time of each part of it."""
     wheels = folder / "wheels"
     wheel = max((ROOT / "dist").glob("*manylinux*.whl"), key=lambda file: file.stat().st_mtime)
     run(sys.executable, "-m", "pip", "download", "-d", wheels, wheel, cwd=folder)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.monotonic()
-    python = new_environment(folder / "environment")
-    found = ["--no-index", "--find-links", wheels]
-    run(python, "-m", "pip", "install", *found, wheels / wheel.name, cwd=folder)
-    run(python, ROOT / "examples/python/mnist.py", cwd=folder)
-    seconds = time.monotonic() - start
-    now = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+    python = folder / "environment/bin/python"
+    found = ["--no-index", "--find-links", wheels]  # the rest is the command of docs/install.md
+    parts = {
+        "environment": [sys.executable, "-m", "venv", folder / "environment"],
+        "install": [python, "-m", "pip", "install", "--no-compile", *found, wheels / wheel.name],
+        "program": [python, ROOT / "examples/python/mnist.py"],
+    }
+    used, start = {}, time.monotonic()
+    for name, command in parts.items():
+        before = cpu_seconds()
+        run(*command, cwd=folder)
+        used[name] = cpu_seconds() - before
+    return time.monotonic() - start, used
 
 
 def main():
@@ -120,11 +131,12 @@ def main():
                 install(kind, folder)
                 continue
             seconds, used = seconds_from_wheel(folder)
+            parts = ", ".join(f"{name} {part:.0f}" for name, part in used.items())
             print(
-                f"installs: {used:.0f} s of CPU time from a wheel to the first trained model, at "
-                f"most {SECONDS}; {seconds:.0f} s have passed"
+                f"installs: {sum(used.values()):.0f} s of CPU time from a wheel to the first "
+                f"trained model, at most {SECONDS} ({parts}); {seconds:.0f} s have passed"
             )
-            if used > SECONDS:
+            if sum(used.values()) > SECONDS:
                 return 1
     return 0
 
