@@ -11,7 +11,7 @@ BIN := $(CURDIR)/$(VENV)/bin
 # Set to an index of CPU builds of PyTorch where the configured one has none.
 TORCH_INDEX ?=
 # Versions stand in versions.py and pyproject.toml. $(call version,NAME,PACKAGE== ...) pins packages.
-version = $(addsuffix $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' python/poptorch_core/versions.py),$(2))
+version = $(addsuffix $(lastword $(shell sed -n 's/^$(1) = "\(.*\)"/\1/p' python/poptorch_core/versions.py)),$(2))
 PYTHON_NEEDED := $(shell sed -n 's/^requires-python = ">=\(.*\)"/\1/p' pyproject.toml)
 comma := ,
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -120,7 +120,7 @@ NEWEST := build-newest
 NEWEST_PIP := $(NEWEST)/venv/bin/python -m pip --disable-pip-version-check -qq install
 newest-torch: $(VENV)/.core ## the tests of behaviour with the newest torch that is supported
 	@test -x $(NEWEST)/venv/bin/python || $(PYTHON) -m venv $(NEWEST)/venv
-	@$(STAGE) set-up-newest $(NEWEST_PIP) $(call version,NEWEST_TORCH,torch==) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
+	@$(STAGE) set-up-newest $(NEWEST_PIP) $(call version,NEWER_TORCH,torch==) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 	@$(STAGE) set-up-newest-tests $(NEWEST_PIP) --no-compile $(call version,ONEDNN,onednn-cpu-gomp== onednn-devel-cpu-gomp==) \
 	  -r requirements-dev.txt
 	@$(STAGE) configure-newest cmake -G Ninja -B $(NEWEST) -DPython_EXECUTABLE=$(CURDIR)/$(NEWEST)/venv/bin/python -DPOPTORCH_WERROR=ON

@@ -17,7 +17,7 @@ from scikit_build_core.setuptools.build_meta import *  # noqa: F403  (the hooks 
 
 _FILE = Path(__file__).resolve().parents[1] / "python/poptorch_core/versions.py"
 VERSIONS = runpy.run_path(str(_FILE))
-SUPPORTED = (VERSIONS["TORCH"], VERSIONS["NEWEST_TORCH"])
+SUPPORTED = (VERSIONS["TORCH"], *VERSIONS["NEWER_TORCH"].split())
 # oneDNN is published for x86-64 only; other processors use this project's convolutions.
 _ONEDNN = f"=={VERSIONS['ONEDNN']}; platform_machine == 'x86_64'"
 

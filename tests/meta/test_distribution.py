@@ -12,7 +12,7 @@ from load_tool import ROOT, load_tool
 from poptorch_core import versions
 
 THIRD_PARTY = ROOT / "third_party"
-SUPPORTED = (versions.TORCH, versions.NEWEST_TORCH)
+SUPPORTED = (versions.TORCH, *versions.NEWER_TORCH.split())
 
 
 def output(*command, **settings):
@@ -102,12 +102,12 @@ def test_the_build_takes_the_torch_of_the_environment_if_it_is_supported(
     backend, monkeypatch, tmp_path
 ):
     monkeypatch.delenv("POPTORCH_TORCH_VERSION", raising=False)
-    newest = with_torch(tmp_path / "newest", f"{versions.NEWEST_TORCH}+cpu")
+    newest = with_torch(tmp_path / "newest", f"{SUPPORTED[-1]}+cpu")
     other = with_torch(tmp_path / "other", "2.12.1")
     monkeypatch.setattr(backend.sysconfig, "get_path", lambda name: newest)
-    for visible, expected in (([], versions.NEWEST_TORCH), ([other], versions.NEWEST_TORCH)):
+    for visible in ([], [other]):
         monkeypatch.setattr(sys, "path", visible)
-        assert backend.torch_version() == expected
+        assert backend.torch_version() == SUPPORTED[-1]
     monkeypatch.setattr(backend.sysconfig, "get_path", lambda name: other)
     assert backend.torch_version() == versions.TORCH
 
