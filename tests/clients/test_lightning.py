@@ -126,6 +126,55 @@ def test_fit_validate_test_and_predict_are_those_of_the_cpu(tmp_path):
     torch.testing.assert_close(predicted, expected, rtol=1e-4, atol=1e-4)
 
 
+class LogsInSteps(OfBatches):
+    """The same steps, which log as on a CPU."""
+
+    def training_step(self, batch, batch_idx):
+        loss = super().training_step(batch, batch_idx)
+        self.log("loss", loss, on_step=False, on_epoch=True)
+        self.log("worst", loss, on_step=False, on_epoch=True, reduce_fx="max")
+        return {"loss": loss, "count": torch.ones(())}
+
+    def validation_step(self, batch, batch_idx):
+        right = super().validation_step(batch, batch_idx).mean()
+        self.log_dict({"right": right, "wrong": 1 - right, "number": 3}, batch_size=4)
+
+    def on_train_batch_end(self, outputs, batch, batch_idx):
+        pass
+
+    def on_validation_batch_end(self, outputs, batch, batch_idx):
+        assert outputs is None
+
+
+@pytest.mark.shared
+def test_values_that_steps_log_are_those_of_the_cpu(tmp_path):
+    torch.manual_seed(0)
+    module, peer = LogsInSteps(), LogsInSteps()
+    peer.load_state_dict(module.state_dict())
+    cpu = trainer_of(tmp_path, accumulate_grad_batches=2)
+    cpu.fit(peer, Data())
+    strategy = IPUStrategy(inference_opts=poptorch.Options().deviceIterations(2))
+    trainer = trainer_of(tmp_path, strategy=strategy, accumulate_grad_batches=2)
+    trainer.fit(module, Data())
+    assert {"loss", "worst", "right", "wrong", "number"} == set(trainer.callback_metrics)
+    for name, value in cpu.callback_metrics.items():
+        torch.testing.assert_close(trainer.callback_metrics[name], value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("logged", "message"),
+    [("text", "got a str, but a step has no values"), (torch.ones(2), "a tensor of shape \\[2\\]")],
+)
+def test_what_a_step_cannot_log_is_refused(logged, message, tmp_path):
+    class Logs(OfBatches):
+        def training_step(self, batch, batch_idx):
+            self.log("x", logged)
+            return super().training_step(batch, batch_idx)
+
+    with pytest.raises(poptorch.Error, match=message):
+        trainer_of(tmp_path, 1, IPUStrategy(), num_sanity_val_steps=0).fit(Logs(), Data())
+
+
 @pytest.mark.shared
 def test_a_fit_goes_on_from_its_checkpoint_with_the_same_bits(tmp_path):
     def checkpoints(name):

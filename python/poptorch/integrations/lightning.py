@@ -7,12 +7,12 @@ become poptorch.DataLoader. The rules are those of Lightning's former IPU plugin
 import functools
 import importlib
 import importlib.util
-import inspect
 import sys
 from typing import Any
 
 import poptorch
 import torch
+from poptorch._impl.lightning_step import Step, log_values
 from poptorch_core import Error
 
 # The package that the program uses: both have the same classes twice.
@@ -119,29 +119,11 @@ class IPUPrecision(_Precision):
         return closure()
 
 
-class _Step(torch.nn.Module):
-    """A step of the LightningModule as a forward pass."""
-
-    def __init__(self, module: torch.nn.Module, name: str) -> None:
-        super().__init__()
-        self.module = module
-        self.name = name
-        parameters = inspect.signature(getattr(module, name)).parameters
-        # Without either name, the step gets the parts of the batch as arguments.
-        self.takes_batch = bool({"batch", "batch_idx"} & set(parameters))
-        self.takes_index = "batch_idx" in parameters
-
-    def forward(self, *batch):
-        """Calls the step."""
-        index = {"batch_idx": 0} if self.takes_index else {}
-        return getattr(self.module, self.name)(*batch, **index)
-
-
 class IPUStrategy(_SingleDeviceStrategy):
     """Compiles the steps of a LightningModule for IPUs.
 
     A step takes `(batch, batch_idx)`, where the number is always 0, or the parts of a batch. It has
-    no values while it is compiled, so log in hooks such as on_train_batch_end.
+    no values while it is compiled. What it logs is logged after the run, for all its micro-batches.
 
     Args:
         device_iterations: Micro-batches of a step for each replica.
@@ -248,7 +230,7 @@ class IPUStrategy(_SingleDeviceStrategy):
     def _model_of(self, stage) -> poptorch.PoplarExecutor:
         stage = _Stage.VALIDATING if stage is _Stage.SANITY_CHECKING else stage
         if stage not in self.poptorch_models:
-            step, options = _Step(self.lightning_module, _STEPS[stage]), self._options_of(stage)
+            step, options = Step(self.lightning_module, _STEPS[stage]), self._options_of(stage)
             if stage is _Stage.TRAINING:
                 if len(self.optimizers) != 1:
                     raise Error(
@@ -263,7 +245,8 @@ class IPUStrategy(_SingleDeviceStrategy):
         return self.poptorch_models[stage]
 
     def _step(self, batch) -> Any:
-        stage, model = self._stage, self._model_of(self._stage)
+        stage = self._stage
+        model: Any = self._model_of(stage)
         for other in self.poptorch_models.values():
             if other is not model and other.isAttachedToDevice():
                 other.detachFromDevice()
@@ -272,7 +255,9 @@ class IPUStrategy(_SingleDeviceStrategy):
         is_divided = isinstance(batch, (list, tuple)) and not model.takes_batch
         if stage is _Stage.TRAINING:
             model.setOptimizer(self.optimizers[0])
-        return model(*batch) if is_divided else model(batch)
+        result, values = model(*batch) if is_divided else model(batch)
+        log_values(self.lightning_module, model.logged, values)
+        return result
 
     def training_step(self, batch, batch_idx, *others) -> Any:
         """Runs a step and its update.
