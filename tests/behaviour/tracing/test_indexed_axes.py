@@ -24,6 +24,9 @@ WRITES = {
     "two neighbours": lambda x, v, i, j: put(x, (slice(None), i, j), v[:, 0, :3]),
     "the last axis": lambda x, v, i, j: put(x, (..., j), v[..., :3]),
     "apart": lambda x, v, i, j: put(x, (slice(None), i, slice(None), j), v[0, 0, 0, 0]),
+    "a number in a row": lambda x, v, i, j: put(x, 1, v[0, 0, 0, 0]),
+    "a number in a slice": lambda x, v, i, j: put(x, (..., slice(1, 3)), v[0, 0, 0, 0]),
+    "a number at a mask": lambda x, v, i, j: put(x, x > 60, v[0, 0, 0, 0]),
     "increased": lambda x, v, i, j: increased(x, i, j, v[:, 0, :3]),
 }
 

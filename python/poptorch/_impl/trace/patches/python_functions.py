@@ -20,6 +20,8 @@ def replacements() -> Iterator[tuple[Any, str, Callable]]:
         yield torch.Tensor, name, _of_known_values(getattr(torch.Tensor, name))
     yield torch.Tensor, "new", _new(torch.Tensor.new)
     yield torch.Tensor, "new_tensor", _new_tensor(torch.Tensor.new_tensor)
+    if torch.__version__ >= "2.15":
+        yield torch.Tensor, "__setitem__", _without_numbers(torch.Tensor.__setitem__)
     yield transformer, "_detect_is_causal_mask", _is_causal_as_told
     yield F, "gaussian_nll_loss", _counted(_of_any_variance(F.gaussian_nll_loss))
     for name in ("multilabel_soft_margin_loss", "triplet_margin_with_distance_loss"):
@@ -89,6 +91,16 @@ def _new_tensor(plain: Callable) -> Callable:
         return torch.tensor(data, dtype=dtype, device=device, **keywords)
 
     return new_tensor
+
+
+def _without_numbers(plain: Callable) -> Callable:
+    """Replaces x[i] = v for a v without dimensions: torch 2.15 looks at its memory and at x's."""
+
+    def set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+        is_number = isinstance(value, torch.Tensor) and value.dim() == 0
+        plain(tensor, index, value.view(1) if is_number else value)
+
+    return set_item
 
 
 def _is_causal_as_told(_mask, is_causal: bool | None = None, size: int | None = None) -> bool:
