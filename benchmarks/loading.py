@@ -7,7 +7,7 @@ finds a free core.
 
 `--first` measures instead how long the first batch takes with `--workers` worker processes, beside
 torch's own loader with as many. The first asynchronous loader of a program also starts the fork
-server, which imports torch once; it has a separate row.
+server; it has a separate row.
 """
 
 import argparse

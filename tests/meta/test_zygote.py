@@ -26,6 +26,7 @@ NEW_PROCESSES = {
     "behaviour/data/test_data.py": "what starts the program restores SIGINT (preexec_fn)",
     "behaviour/data/test_data_batches.py": "the loader's processes inherit the program's imports",
     "behaviour/data/test_data_ends.py": "finds the program's processes by their environment",
+    "behaviour/data/test_forked_server.py": "starts a fork server from the program itself",
     "behaviour/wrapper/test_determinism.py": "PYTHONHASHSEED is read when Python starts",
     "behaviour/wrapper/test_helpers.py": "PVTI_OPTIONS is read at import",
     "behaviour/devices/test_estimate.py": "measures the memory of a whole process",

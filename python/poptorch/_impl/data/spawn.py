@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
+from poptorch._impl.data import forked_server
+
 _LAST = "poptorch._impl.data.fork_server_start"
 
 
@@ -46,7 +48,7 @@ def _start_fork_server() -> None:
     An interrupt in the middle of torch's import ends a process with C++'s own message.
     """
     preload()
-    with _blocked():
+    with _blocked(), forked_server.where_possible():
         forkserver.ensure_running()
 
 
