@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/bind/storage_set.hpp"
 #include "emulator/kernels/base/tile_program.hpp"
 #include "support/watch.hpp"
 
@@ -23,10 +24,11 @@ struct Group {
   std::vector<size_t> members;  // nodes of the block
   ir::Shape space;
   int micro_batch_offset = 0;
-  std::set<int32_t> reads, writes;  // storages
+  StorageSet reads, writes;
+  StorageCounts operands;  // how often members have each as an operand
   // Storages that a member accesses with a shape other than the space's, at an offset or by
   // strides.
-  std::set<int32_t> partial;
+  StorageSet partial;
   bool open = true;
 };
 
@@ -78,7 +80,10 @@ class ChainFuser {
       const Value& value = plan_.value(id);
       if (!plan_.fills(id, group.space) || value.offset != 0) group.partial.insert(value.storage);
     };
-    for (ValueId id : node.inputs) note_partial(id);
+    for (ValueId id : node.inputs) {
+      note_partial(id);
+      if (id != kNoValue) group.operands.add(plan_.value(id).storage);
+    }
     for (ValueId id : node.outputs) note_partial(id);
     return group;
   }
@@ -104,17 +109,17 @@ class ChainFuser {
   // Returns whether the two may be one group, as far as `storage` is concerned.
   static bool agree(const Group& a, const Group& b, int32_t storage) {
     return a.space == b.space && a.micro_batch_offset == b.micro_batch_offset &&
-           !a.partial.count(storage) && !b.partial.count(storage);
+           !a.partial.contains(storage) && !b.partial.contains(storage);
   }
 
   static bool hazard(const Group& a, const Group& b, int32_t storage) {
-    return a.writes.count(storage) || b.writes.count(storage);
+    return a.writes.contains(storage) || b.writes.contains(storage);
   }
 
   void add(size_t index) {
     Group group = single(index);
-    std::set<int32_t> storages = group.reads;
-    storages.insert(group.writes.begin(), group.writes.end());
+    StorageSet storages = group.reads;
+    storages.insert(group.writes);
     std::set<int> joining;
     for (int32_t storage : storages) {
       for (int candidate : touching(storage)) {
@@ -154,22 +159,15 @@ class ChainFuser {
   // Returns the number of buffers that a chain of both would read from outside or store. The number
   // is an upper bound: if later members read more of the results, those need not be stored.
   size_t buffers_of(const Group& a, const Group& b) const {
-    std::unordered_map<int32_t, int> own_reads;
-    for (const Group* group : {&a, &b}) {
-      for (size_t index : group->members) {
-        for (ValueId id : op_at(index).inputs) {
-          if (id != kNoValue) ++own_reads[plan_.value(id).storage];
-        }
-      }
-    }
-    std::set<int32_t> writes = a.writes, reads = a.reads;
-    writes.insert(b.writes.begin(), b.writes.end());
-    reads.insert(b.reads.begin(), b.reads.end());
+    StorageSet writes = a.writes, reads = a.reads;
+    writes.insert(b.writes);
+    reads.insert(b.reads);
+    const auto stored = [&](int32_t storage) {
+      return is_stored(storage, a.operands.of(storage) + b.operands.of(storage));
+    };
     size_t count = 0;
-    for (int32_t storage : writes) count += is_stored(storage, own_reads[storage]);
-    for (int32_t storage : reads) {
-      count += !writes.count(storage) || is_stored(storage, own_reads[storage]);
-    }
+    for (int32_t storage : writes) count += stored(storage);
+    for (int32_t storage : reads) count += !writes.contains(storage) || stored(storage);
     return count;
   }
 
@@ -184,7 +182,7 @@ class ChainFuser {
     for (const Group* one : {&a, &b}) {
       const Group& two = one == &a ? b : a;
       for (int32_t storage : one->partial) {
-        const bool seen = two.reads.count(storage) || two.writes.count(storage);
+        const bool seen = two.reads.contains(storage) || two.writes.contains(storage);
         if (seen && hazard(a, b, storage)) return true;
       }
     }
@@ -193,19 +191,20 @@ class ChainFuser {
 
   static void close_if_conflicting(const Group& group, Group& other) {
     for (int32_t storage : group.writes) {
-      if (other.reads.count(storage) || other.writes.count(storage)) other.open = false;
+      if (other.reads.contains(storage) || other.writes.contains(storage)) other.open = false;
     }
     for (int32_t storage : group.reads) {
-      if (other.writes.count(storage)) other.open = false;
+      if (other.writes.contains(storage)) other.open = false;
     }
   }
 
   static void merge(Group& into, const Group& from) {
     into.members.insert(into.members.end(), from.members.begin(), from.members.end());
     std::sort(into.members.begin(), into.members.end());
-    into.reads.insert(from.reads.begin(), from.reads.end());
-    into.writes.insert(from.writes.begin(), from.writes.end());
-    into.partial.insert(from.partial.begin(), from.partial.end());
+    into.reads.insert(from.reads);
+    into.writes.insert(from.writes);
+    into.partial.insert(from.partial);
+    into.operands.add(from.operands);
   }
 
   void close_all() {
@@ -216,7 +215,7 @@ class ChainFuser {
     for_each_access(plan_, node, [&](int32_t storage, bool write) {
       for (int candidate : touching(storage)) {
         Group& group = groups_[candidate];
-        if (write || group.writes.count(storage)) group.open = false;
+        if (write || group.writes.contains(storage)) group.open = false;
       }
     });
   }
