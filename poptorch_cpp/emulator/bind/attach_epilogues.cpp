@@ -148,7 +148,7 @@ class EpilogueAttacher {
     inputs.erase(at);
     // Input 0 is the kernel's own result, which is not read from memory.
     inputs.insert(inputs.begin(), kNoValue);
-    home.epilogue = std::move(chain);
+    home.epilogue = std::make_unique<Chain>(std::move(chain));
     same_[index] = producer;
     gone_[index] = true;
     return true;

@@ -138,17 +138,17 @@ class KernelBinder {
   }
 
   void finish(KernelCall& call, Kernel kernel) {
-    call.kernel = std::move(kernel);
-    const int64_t bytes = call.kernel.bound->workspace_bytes();
+    call.kernel = std::make_unique<Kernel>(std::move(kernel));
+    const int64_t bytes = call.kernel->bound->workspace_bytes();
     if (bytes == 0) return;
-    const auto buffers = arguments_of(plan_, plan_.program, call.kernel.spec);
+    const auto buffers = arguments_of(plan_, plan_.program, call.kernel->spec);
     int ipu = 0;
     for (ValueId id : buffers) {
       if (id != kNoValue && plan_.storage_of(id).base == Base::kArena)
         ipu = plan_.storage_of(id).ipu;
     }
     call.workspace = plan_.add_value({ir::DType::kU8, {bytes}}, "workspace", ipu);
-    const std::vector<int> operands = call.kernel.bound->prepared_operands();
+    const std::vector<int> operands = call.kernel->bound->prepared_operands();
     call.prepared = !operands.empty() && std::all_of(operands.begin(), operands.end(), [&](int i) {
       const ValueId id = buffers[i];
       if (id == kNoValue) return true;

@@ -65,12 +65,13 @@ class CodeEmitter {
       step.region = regions_.of(origin->pass, origin->scope);
       step.micro_batch_offset = origin->micro_batch_offset;
     }
-    add_arguments(arguments_of(plan_, plan_.program, call.kernel.spec));
+    add_arguments(arguments_of(plan_, plan_.program, call.kernel->spec));
     if (call.prepared) step.prepared = ipu_->prepared++;
     step.workspace = static_cast<uint32_t>(ipu_->table.size());
     ipu_->table.push_back(call.workspace);
     step.index = static_cast<int32_t>(code_.kernels.size());
-    code_.kernels.push_back(std::move(call.kernel));
+    code_.kernels.push_back(std::move(*call.kernel));
+    call.kernel.reset();
     set_kernel(code_, step, op);
   }
 

@@ -43,7 +43,7 @@ Chain* chain_of(Node& node) { return const_cast<Chain*>(chain_of(std::as_const(n
 const Chain* chain_of(const Node& node) {
   if (const auto* chain = as<ChainNode>(node)) return &chain->chain;
   const auto* op = as<OpNode>(node);
-  return op && op->epilogue ? &*op->epilogue : nullptr;
+  return op ? op->epilogue.get() : nullptr;
 }
 
 KernelCall* call_of(Node& node) { return const_cast<KernelCall*>(call_of(std::as_const(node))); }

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -33,9 +32,10 @@ struct Chain {
   bool random = false;  // draws random numbers, in the elements' row-major order
 };
 
-// A node's kernel, which choose_kernels sets.
+// A node's kernel, which choose_kernels sets. A pointer keeps nodes small: most of them become
+// parts of chains.
 struct KernelCall {
-  Kernel kernel = {};
+  std::unique_ptr<Kernel> kernel = {};
   ValueId workspace = kNoValue;
   bool prepared = false;  // the workspace is kept from run to run
 };
@@ -46,7 +46,7 @@ struct OpNode {
   int32_t number = -1;  // of the instruction: list_instructions()
   const ir::OpDef* def = nullptr;
   std::vector<ValueId> inputs, outputs = {};  // without those of the epilogue
-  std::optional<Chain> epilogue = {};         // on output 0
+  std::unique_ptr<Chain> epilogue = {};       // on output 0
   KernelCall call = {};
 };
 

@@ -270,6 +270,7 @@ class Planner {
 
   std::vector<Node> make_nodes(const std::vector<Instruction>& block) {
     std::vector<Node> nodes;
+    nodes.reserve(block.size());
     for (const Instruction& instruction : block) {
       const int32_t number = next_++;
       if (!aliased_.count(&instruction)) nodes.push_back(make_node(instruction, number));

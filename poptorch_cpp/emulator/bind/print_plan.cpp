@@ -99,9 +99,9 @@ class PlanPrinter {
   // Returns what choose_kernels has set.
   std::string call_text(const Node& node) const {
     const KernelCall* call = call_of(node);
-    if (!call || !call->kernel.bound) return "";
+    if (!call || !call->kernel || !call->kernel->bound) return "";
     std::string text = " @[";
-    const auto* op = std::get_if<OpSpec>(&call->kernel.spec);
+    const auto* op = std::get_if<OpSpec>(&call->kernel->spec);
     text += kProviderWords[static_cast<size_t>(op ? op->provider : Provider::kFast)];
     if (call->workspace != kNoValue) text += " workspace=" + tables_.name(call->workspace);
     return text + (call->prepared ? " prepared]" : "]");
