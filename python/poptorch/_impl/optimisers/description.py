@@ -7,6 +7,7 @@ import torch
 from poptorch import optim
 from poptorch._impl.optimisers import foreign_parameters
 from poptorch._impl.optimisers.group_values import values_of
+from poptorch._impl.weights import members
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
@@ -102,7 +103,7 @@ def describe(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> dict:
             "All parameter groups must have the same value of centered, because it determines the "
             "update's structure. Use one value for all of them."
         )
-    names = {id(tensor): name for name, tensor in model.named_parameters()}
+    names = {id(tensor): name for name, tensor in members.named_parameters(model)}
     _check_parameters(optimiser, model, names)
     groups = []
     for index, group in enumerate(optimiser.param_groups):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 from poptorch._impl.inspection.source_lines import user_location
+from poptorch._impl.weights import members
 from poptorch._logging import logger_of
 from poptorch_core import Error, errors
 
@@ -31,7 +32,7 @@ class Foreign(NamedTuple):
 
 def foreign_parameters(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> list[Foreign]:
     """Returns the parameters that the optimiser holds and the model does not."""
-    own = {id(parameter) for parameter in model.parameters()}
+    own = {id(parameter) for _, parameter in members.named_parameters(model)}
     paths: dict[int, str] | None = None
     found = []
     with torch._C.DisableTorchFunctionSubclass():  # does not fetch weights of a wrapped model
@@ -50,7 +51,7 @@ def check(optimiser: torch.optim.Optimizer, model: torch.nn.Module) -> None:
     """Raises poptorch.Error if no parameter of the optimiser belongs to the model."""
     held = [id(p) for group in optimiser.param_groups for p in group["params"]]
     with torch._C.DisableTorchFunctionSubclass():
-        own = {id(p): p.requires_grad for p in model.parameters()}
+        own = {id(p): p.requires_grad for _, p in members.named_parameters(model)}
     if any(own.values()) and not any(key in own for key in held):
         foreign = foreign_parameters(optimiser, model)
         raise Error(

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Iterable
 
 import torch
+from poptorch._impl.weights import members
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 
 
@@ -79,7 +80,7 @@ class Names:
 
 def named_parameters(wrapper: Wrapper) -> Iterable[tuple[str, torch.Tensor]]:
     """Returns name and tensor of the model's parameters, without fetching weights."""
-    return wrapper_state(wrapper).wrapped.trained_model.named_parameters()
+    return members.named_parameters(wrapper_state(wrapper).wrapped.trained_model)
 
 
 def renamed(key: str, names: dict[str, str]) -> str:

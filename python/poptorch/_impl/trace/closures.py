@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from poptorch._impl.weights import members
 from torch.nn.attention.flex_attention import BlockMask
+
+# Attributes of modules that hold tensors and the model's own modules.
+_OF_TENSORS = ("_parameters", "_buffers", "_modules")
 
 
 def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
@@ -23,8 +27,13 @@ def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
 
 def members_of(model: torch.nn.Module) -> list[torch.Tensor]:
     """Returns tensors that are attributes of modules, but neither parameters nor buffers."""
-    members = [value for module in model.modules() for value in vars(module).values()]
-    return [tensor for member in members for tensor in _tensors_of(member)]
+    return _members_of(module for _, module in members.named_modules(model))
+
+
+def _members_of(modules: Iterable[torch.nn.Module]) -> list[torch.Tensor]:
+    kinds = (torch.Tensor, BlockMask)
+    found = [v for module in modules for v in vars(module).values() if isinstance(v, kinds)]
+    return [tensor for value in found for tensor in _tensors_of(value)]
 
 
 def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
@@ -33,10 +42,15 @@ def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
     The model's forward methods, functions among its attributes, or lists and other containers refer
     to such modules.
     """
-    own = set(model.modules())
+    own = {module for _, module in members.named_modules(model)}
     forwards = {type(module): module.forward for module in own}
     found: list[Any] = [getattr(forward, "__func__", forward) for forward in forwards.values()]
-    found += [value for module in own for value in _values(vars(module))]
+    found += [
+        value
+        for module in own
+        for name, value in vars(module).items()
+        if name not in _OF_TENSORS and (_is_container(value) or callable(value))
+    ]
     return members_of(model) + _constants_among(_seen_by(found), own)
 
 
@@ -76,7 +90,11 @@ def _values(held: Any) -> list[Any]:
     values = held.values() if isinstance(held, dict) else held
     if not isinstance(held, (dict, list, tuple)):
         return []
-    return [v for v in values if callable(v) or isinstance(v, (dict, list, tuple, BlockMask))]
+    return [v for v in values if _is_container(v) or callable(v)]
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, BlockMask) or bool(isinstance(value, (dict, list, tuple)) and value)
 
 
 def _named_by(function: Callable[..., Any]) -> list[Any]:

@@ -12,6 +12,7 @@ from unittest import mock
 import torch
 from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.trace.module_hooks import BackwardHooks
+from poptorch._impl.weights import members
 from poptorch_core import Error, _torch
 
 Hook = Callable[[torch.Tensor], torch.Tensor | None]
@@ -50,7 +51,7 @@ def _refuse_of_modules(model: torch.nn.Module) -> None:
     everywhere = torch.nn.modules.module
     if everywhere._global_backward_hooks and not everywhere._global_is_full_backward_hook:
         raise _old_hook_refused("every module has")
-    for name, module in model.named_modules():
+    for name, module in members.named_modules(model):
         if module._backward_hooks and not module._is_full_backward_hook:
             kind = type(module).__name__
             raise _old_hook_refused(f"module '{name}' ({kind}) has" if name else f"{kind} has")
@@ -64,7 +65,7 @@ def _old_hook_refused(whose: str) -> Error:
 
 
 def _record_of_parameters(model: torch.nn.Module) -> None:
-    for name, parameter in model.named_parameters():
+    for name, parameter in members.named_parameters(model):
         with torch._C.DisableTorchFunctionSubclass():
             hooks = parameter._backward_hooks or {}
             late = parameter._post_accumulate_grad_hooks

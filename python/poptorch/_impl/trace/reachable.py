@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 from poptorch._impl.trace import closures
+from poptorch._impl.weights import members
 
 MISSING: Any = object()  # the value of a name that does not exist
 
@@ -193,7 +194,7 @@ def _reached_from(model: Callable[..., Any]) -> Iterator[tuple[Holder, dict[Any,
     seen: set[int] = set()
     waiting: list[Holder] = []
     if isinstance(model, torch.nn.Module):
-        for path, module in model.named_modules():
+        for path, module in members.named_modules(model):
             if type(module).__module__.startswith("poptorch."):  # blocks
                 continue
             name = f"self.{path}" if path else "self"

@@ -34,6 +34,7 @@ from poptorch._impl.trace.patches import (
     quantisation,
     refusals,
 )
+from poptorch._impl.weights import members
 from poptorch_core import Error, _torch, errors
 from torch.utils import _python_dispatch as python_dispatch
 
@@ -181,7 +182,7 @@ def _prepared(call, model, module_scopes: bool, training: bool):
 @contextlib.contextmanager
 def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
     """Adds the path of the module whose forward runs to the ops of the body."""
-    paths = {id(module): path for path, module in reversed(list(model.named_modules()))}
+    paths = {id(module): path for path, module in reversed(list(members.named_modules(model)))}
     hooks = torch.nn.modules.module
 
     def enter(module, _):
@@ -327,20 +328,20 @@ def _refuse_gradients(*_, **__):
 @contextlib.contextmanager
 def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
     """Restores parameters and buffers that forward replaced, and raises an error for these."""
-    members = [
-        (kind, members, dict(members), _keeps_own_buffers(module))
-        for module in model.modules()
-        for kind, members in (("Buffer", module._buffers), ("Parameter", module._parameters))
-        if isinstance(members, dict)  # a script module's cannot be replaced
+    held = [
+        (kind, now, dict(now), _keeps_own_buffers(module))
+        for _, module in members.named_modules(model)
+        for kind, now in (("Buffer", module._buffers), ("Parameter", module._parameters))
+        if isinstance(now, dict)  # a script module's cannot be replaced
     ]
     try:
         yield
     except BaseException:
-        for _, now, before, _ in members:
+        for _, now, before, _ in held:
             _restore(now, before)
         raise
     problems = []
-    for kind, now, before, exempt in members:
+    for kind, now, before, exempt in held:
         changed = [name for name in before if now.get(name) is not before[name]]
         if not exempt:
             problems += [_problem(kind, name, now) for name in changed]

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import torch
 from poptorch._impl.devices import faults
+from poptorch._impl.weights import members
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
 from poptorch._logging import logger_of
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -157,4 +158,5 @@ def weights_of(model: torch.nn.Module) -> Weights:
 
 
 def tensors_of(model: torch.nn.Module) -> list[torch.Tensor]:
-    return [*model.parameters(), *model.buffers()]
+    named = [*members.named_parameters(model), *members.named_buffers(model)]
+    return [tensor for _, tensor in named]

@@ -18,6 +18,7 @@ from poptorch._impl.pytree.structures import (
     unflatten,
     walk,
 )
+from poptorch._impl.weights import members
 from poptorch._logging import logger_of, warn_once
 from poptorch.options import Options
 from poptorch_core import Error, _torch
@@ -150,8 +151,9 @@ def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
 
     with_values: if False, tensors of device "meta" are accepted, too.
     """
-    for kind, members in (("parameter", model.named_parameters), ("buffer", model.named_buffers)):
-        for name, tensor in members():
+    parameters, buffers = members.named_parameters(model), members.named_buffers(model)
+    for kind, named in (("parameter", parameters), ("buffer", buffers)):
+        for name, tensor in named:
             if tensor.is_meta and not with_values:
                 continue
             if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
@@ -160,8 +162,8 @@ def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
 
 def check_initialised(model: torch.nn.Module) -> None:
     """Raises poptorch.Error for parameters and buffers of lazy modules that have no shape."""
-    for members in (model.named_parameters, model.named_buffers):
-        for name, tensor in members():
+    for named in (members.named_parameters(model), members.named_buffers(model)):
+        for name, tensor in named:
             if isinstance(tensor, UninitializedTensorMixin):
                 raise Error(f"[model] {name} {UNINITIALISED}.")
 

@@ -6,6 +6,7 @@ import weakref
 import torch
 from poptorch._impl.optimisers import description
 from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.weights.members import named_parameters
 from poptorch._impl.wrapper.state import Wrapper
 from poptorch._logging import logger_of
 from torch.nn.modules import module as torch_module
@@ -173,7 +174,7 @@ class ModelWatch:
 def _flags(model: torch.nn.Module) -> dict[str, bool]:
     """Returns which parameters get gradients, without fetching weights."""
     with torch._C.DisableTorchFunctionSubclass():
-        return {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+        return {name: parameter.requires_grad for name, parameter in named_parameters(model)}
 
 
 def _install_hooks() -> None:

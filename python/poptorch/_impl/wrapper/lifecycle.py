@@ -8,10 +8,12 @@ from poptorch._impl.files.executable import Saved
 from poptorch._impl.inspection import written_reports
 from poptorch._impl.optimisers import torch_state, updates
 from poptorch._impl.optimisers.device_state import Record
+from poptorch._impl.weights import members
 from poptorch._impl.wrapper import (
     compilation,
     compile_log,
     device_binding,
+    garbage,
     model_classes,
     results,
     unwrapped_models,
@@ -66,6 +68,7 @@ def load(wrapper: Wrapper, saved: Saved, *, with_state: bool) -> None:
     compiled, wrapped = _made(wrapper, read, attaches=not with_state)
 
 
+@garbage.kept()
 def _made(
     wrapper: Wrapper, make: Callable[[Wrapped, Any], Compiled], *, attaches: bool
 ) -> tuple[Compiled, Wrapped]:
@@ -83,8 +86,9 @@ def _made(
         if optimizer is None:
             optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
             state.optimizer = optimizer
-        Record.of(optimizer).join(wrapper)
-        torch_state.unbind_from_others(optimizer, wrapper)
+        with members.listed_once():
+            Record.of(optimizer).join(wrapper)
+            torch_state.unbind_from_others(optimizer, wrapper)
     held.root().sync_host()
     compiled = make(wrapped, optimizer if wrapped.training else None)
     compiled.executable.set_name(wrapped.name)
@@ -98,7 +102,8 @@ def _made(
     state.compiled = compiled
     if optimizer is not None and wrapped.training:
         try:
-            torch_state.bind(optimizer, wrapper)
+            with members.listed_once():
+                torch_state.bind(optimizer, wrapper)
         except BaseException:
             state.compiled = None
             device_binding.release(compiled)
@@ -110,6 +115,8 @@ def _made(
     return compiled, wrapped
 
 
+@garbage.kept()
+@members.listed_once()
 def end(wrapper: Wrapper) -> None:
     """Copies weights and optimiser state to the host, and frees the device."""
     state = wrapper_state(wrapper)

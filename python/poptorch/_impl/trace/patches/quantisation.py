@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.ao.quantization as Q
 from poptorch._impl.inspection.source_lines import user_location
+from poptorch._impl.weights import members
 from poptorch_core import Error, _torch
 from torch.ao.quantization import _learnable_fake_quantize, observer
 
@@ -19,7 +20,7 @@ _CONVERTED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 
 def check(model: torch.nn.Module) -> None:
     """Raises poptorch.Error for modules with quantised tensors, which the device lacks."""
-    for name, module in model.named_modules():
+    for name, module in members.named_modules(model):
         if type(module).__module__.startswith(_CONVERTED):
             raise Error(
                 f"[quantisation] module '{name}' ({type(module).__name__}) computes with integers "
