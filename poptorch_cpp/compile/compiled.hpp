@@ -10,15 +10,22 @@
 #include "compile/options.hpp"
 #include "emulator/bound/options.hpp"
 #include "ir/execution.hpp"
-#include "ir/module.hpp"
 #include "program/program.hpp"
+
+namespace poptorch::ir {
+class Module;
+class Registry;
+}  // namespace poptorch::ir
+namespace poptorch::emulator {
+struct BoundProgram;  // bind/bound_program.hpp
+}
 
 namespace poptorch::compile {
 
 // The traced module and the program. stages_of() makes the IR stages between them again. A program
 // from a file has no IR stage.
 struct Compiled {
-  std::unique_ptr<ir::Module> traced = {};
+  std::shared_ptr<const ir::Module> traced = {};
   // The passes that POPTORCH_DISABLE_PASSES named; nullopt if no passes ran.
   std::optional<std::set<std::string>> disabled_passes = {};
   std::optional<ir::Execution> execution = {};
@@ -26,6 +33,9 @@ struct Compiled {
   // module on IPU 0 alone.
   std::string highest_ipu = {};
   program::Program program = {};
+  bool has_warned = false;  // a pass logged a warning
+  // The program in its place, if an earlier compilation of this process has bound it.
+  std::shared_ptr<const emulator::BoundProgram> bound = {};
   emulator::StateBytes state = {};
   CompileRecord record = {};  // its seconds are those before the program is bound
 };

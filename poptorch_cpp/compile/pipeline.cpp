@@ -152,6 +152,7 @@ int compile_steps(const ir::Module& module) {
 Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOptions& options,
                             const Progress& progress) {
   PassRunner passes(progress, compile_steps(*module));
+  const int64_t warnings = support::warning_count();
   Compiled forms;
 
   passes.note_size(ops_of(*module));
@@ -175,6 +176,7 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
   account::check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = forms.traced->execution();
   forms.highest_ipu = highest_ipu(*module);
+  forms.has_warned = support::warning_count() != warnings;
   forms.record.passes = passes.records();
   return forms;
 }

@@ -4,8 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "emulator/bind/bind.hpp"
-#include "emulator/bind/keep_values.hpp"
+#include "emulator/bind/bound_program.hpp"
 #include "emulator/bound/text.hpp"
 #include "emulator/collectives/instances.hpp"
 #include "emulator/run/run_state.hpp"
@@ -38,10 +37,10 @@ EngineOptions resolved(EngineOptions options) {
 }  // namespace
 
 struct Engine::Impl {
-  Impl(program::Program moved, const ir::Registry& registry, const EngineOptions& options)
-      : program(std::move(moved)),
-        host_program(options.keep_recomputed ? keep_recomputed(program, registry) : std::nullopt),
-        code(bind(host_program ? *host_program : program, registry, options)),
+  Impl(std::shared_ptr<const BoundProgram> given, const EngineOptions& options)
+      : bound(std::move(given)),
+        program(bound->program),
+        code(bound->code),
         share(options.share),
         store(code, options.state, share, options.offline),
         runner(code, store, state, options) {
@@ -75,9 +74,9 @@ struct Engine::Impl {
     throw support::UserError(str("[remote buffer] there is no remote buffer '", name, "'."));
   }
 
-  program::Program program;
-  std::optional<program::Program> host_program;  // runs instead of `program` if set
-  Code code;                                     // of the program that runs
+  std::shared_ptr<const BoundProgram> bound;
+  const program::Program& program;
+  const Code& code;  // of the program that runs
   Share share;
   StateStore store;
   RunState state;
@@ -88,11 +87,17 @@ struct Engine::Impl {
 
 Engine::Engine(program::Program program, const ir::Registry& registry, EngineOptions options) {
   check_instances(options.share, program.replicas);
-  impl_ = std::make_unique<Impl>(std::move(program), registry, resolved(std::move(options)));
+  options = resolved(std::move(options));
+  impl_ = std::make_unique<Impl>(bind_program(std::move(program), registry, options), options);
+}
+Engine::Engine(std::shared_ptr<const BoundProgram> bound, EngineOptions options) {
+  check_instances(options.share, bound->program.replicas);
+  impl_ = std::make_unique<Impl>(std::move(bound), resolved(std::move(options)));
 }
 Engine::~Engine() = default;
 
 const program::Program& Engine::program() const { return impl_->program; }
+std::shared_ptr<const BoundProgram> Engine::bound() const { return impl_->bound; }
 const Share& Engine::share() const { return impl_->share; }
 
 ir::Type Engine::host_type(const program::Stream& stream) const {

@@ -16,6 +16,7 @@
 
 namespace poptorch::emulator {
 
+struct BoundProgram;  // bind/bound_program.hpp
 class RunState;
 class StateStore;
 
@@ -23,11 +24,15 @@ class Engine {
  public:
   // Raises UserError if an op has neither a kernel nor a provider (the message names the op).
   Engine(program::Program program, const ir::Registry& registry, EngineOptions options = {});
+  // Runs a program that was bound with equal options; `state` and `random_seed` may differ.
+  Engine(std::shared_ptr<const BoundProgram> bound, EngineOptions options);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const program::Program& program() const;
+  // Returns what other engines may share.
+  std::shared_ptr<const BoundProgram> bound() const;
   const Share& share() const;
   // Returns the type of the host's buffer of a stream: the rows of this instance's replicas, or of
   // the groups that have one.

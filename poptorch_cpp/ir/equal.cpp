@@ -1,4 +1,4 @@
-// Compares structures: values correspond by position, names and locations do not count.
+// Compares structures, in which values correspond by position, and whole modules.
 #include <map>
 #include <unordered_map>
 #include <utility>
@@ -94,6 +94,58 @@ bool same_rows(const std::vector<std::unique_ptr<T>>& a, const std::vector<std::
   return true;
 }
 
+// Values of two graphs are the same if they have the same place: ids of ops are compared.
+bool same_place(const Value* a, const Value* b) {
+  if (!a || !b) return a == b;
+  const Op *x = a->producer(), *y = b->producer();
+  return a->index() == b->index() && (x ? y && x->id() == y->id() : !y);
+}
+
+bool same_places(const std::vector<Value*>& a, const std::vector<Value*>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_place);
+}
+
+bool same_value(const Value& a, const Value& b) {
+  return a.type() == b.type() && a.name() == b.name() && a.by_reference() == b.by_reference();
+}
+
+bool same_op(const Op& a, const Op& b) {
+  if (&a.def() != &b.def() || a.id() != b.id() || a.forward_id != b.forward_id ||
+      a.result_count() != b.result_count() || a.after().size() != b.after().size() ||
+      !(a.placement == b.placement) || !(a.location == b.location) || !(a.scope == b.scope) ||
+      !(a.labels == b.labels) || !(a.attrs() == b.attrs()) ||
+      !same_places(a.operands(), b.operands())) {
+    return false;
+  }
+  for (size_t i = 0; i < a.after().size(); ++i) {
+    if (a.after()[i]->id() != b.after()[i]->id()) return false;
+  }
+  for (size_t i = 0; i < a.result_count(); ++i) {
+    if (!same_value(*a.result(i), *b.result(i))) return false;
+  }
+  return true;
+}
+
+template <typename T, typename Same>
+bool all_same(const std::vector<std::unique_ptr<T>>& a, const std::vector<std::unique_ptr<T>>& b,
+              Same same) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const auto& x, const auto& y) { return same(*x, *y); });
+}
+
+bool same_graph(const Graph& a, const Graph& b) {
+  if (a.name() != b.name() || a.op_count() != b.op_count() ||
+      !all_same(a.inputs(), b.inputs(), same_value) || !same_places(a.outputs(), b.outputs())) {
+    return false;
+  }
+  const Op* y = b.first();
+  for (const Op* x : a.ops()) {
+    if (!same_op(*x, *y)) return false;
+    y = y->next();
+  }
+  return true;
+}
+
 }  // namespace
 
 bool structurally_equal(const Module& a, const Module& b, std::string* why) {
@@ -119,6 +171,26 @@ bool structurally_equal(const Module& a, const Module& b, std::string* why) {
     if (!comparison.graphs(*graph, *other)) return false;
   }
   return true;
+}
+
+bool identical(const Module& a, const Module& b) {
+  const auto same_state = [](const StateSlot& x, const StateSlot& y) {
+    return x.name == y.name && x.type == y.type && x.kind == y.kind &&
+           x.group_size == y.group_size && x.group_stride == y.group_stride &&
+           x.initial == y.initial;
+  };
+  const auto same_stream = [](const HostStream& x, const HostStream& y) {
+    return x.name == y.name && x.type == y.type && x.to_device == y.to_device;
+  };
+  const auto same_buffer = [](const RemoteBuffer& x, const RemoteBuffer& y) {
+    return x.name == y.name && x.type == y.type && x.entries == y.entries;
+  };
+  return &a.registry() == &b.registry() && a.newest_op_id() == b.newest_op_id() &&
+         all_same(a.states(), b.states(), same_state) &&
+         all_same(a.streams(), b.streams(), same_stream) &&
+         all_same(a.remote_buffers(), b.remote_buffers(), same_buffer) &&
+         all_same(a.graphs(), b.graphs(), same_graph) &&
+         lines_of(a.execution()) == lines_of(b.execution());
 }
 
 }  // namespace poptorch::ir

@@ -45,6 +45,7 @@ class Module {
   const Execution& execution() const { return *execution_; }
 
   uint64_t next_op_id();
+  uint64_t newest_op_id() const { return next_op_id_ - 1; }  // the highest, or 0
   // Gives the next op this id; later ops receive ids above all others. The verifier refuses an id
   // that was used before.
   void give_next_op_id(uint64_t id) { given_op_id_ = id; }

@@ -57,5 +57,8 @@ std::unique_ptr<Module> parse(std::string_view text, const Registry& registry,
 // Returns whether modules are equal up to names of values, ids and locations. On false, `why` names
 // the first difference.
 bool structurally_equal(const Module& a, const Module& b, std::string* why = nullptr);
+// Returns whether modules have the same text with ids, names and locations, so that they compile to
+// the same program.
+bool identical(const Module& a, const Module& b);
 
 }  // namespace poptorch::ir

@@ -2,9 +2,9 @@
 
 #include <functional>
 #include <optional>
-#include <unordered_set>
 
 #include "ir/execution.hpp"
+#include "lowering/code_size.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -32,43 +32,6 @@ std::string where(const ir::Op* op) {
   text += ir::place_text(op->location);
   return text;
 }
-
-// Counts the instructions of an IPU's code, and their kinds (op and operand types).
-class CodeSize {
- public:
-  explicit CodeSize(const program::Program& program) : program_(program) {}
-
-  void add(const std::vector<Instruction>& block) {
-    for (const Instruction& instruction : block) {
-      ++instructions;
-      kinds_.insert(kind_of(instruction));
-      for (const auto& inner : instruction.blocks) add(inner);
-    }
-  }
-  int64_t kinds() const { return static_cast<int64_t>(kinds_.size()); }
-  int64_t instructions = 0;
-
- private:
-  uint64_t kind_of(const Instruction& instruction) const {
-    uint64_t hash = std::hash<std::string>()(instruction.op.text());
-    auto mix = [&hash](int64_t value) {
-      hash = (hash ^ static_cast<uint64_t>(value)) * 0x9e3779b97f4a7c15u;
-    };
-    mix(static_cast<int64_t>(instruction.kind));
-    for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
-      for (TensorId id : *ids) {
-        if (id == program::kNoTensor) continue;
-        const ir::Type& type = program_.tensors[id].type;
-        mix(static_cast<int64_t>(type.dtype));
-        for (int64_t size : type.shape) mix(size);
-      }
-    }
-    return hash;
-  }
-
-  const program::Program& program_;
-  std::unordered_set<uint64_t> kinds_;  // only counted
-};
 
 }  // namespace
 
@@ -322,12 +285,8 @@ void Emitter::place_states() {
 program::Program Emitter::finish() {
   check_written_copies();
   place_states();
-  for (size_t i = 0; i < open_.size(); ++i) {
-    program_.ipus[i].body = std::move(open_[i].back());
-    CodeSize code(program_);
-    code.add(program_.ipus[i].body);
-    program_.ipus[i].code_bytes = target::code_bytes(device_, code.instructions, code.kinds());
-  }
+  for (size_t i = 0; i < open_.size(); ++i) program_.ipus[i].body = std::move(open_[i].back());
+  estimate_code(program_, device_);
   return std::move(program_);
 }
 

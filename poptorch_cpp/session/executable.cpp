@@ -15,6 +15,7 @@
 #include "ir/text.hpp"
 #include "program/replica_groups.hpp"
 #include "session/exclusive_access.hpp"
+#include "session/kept_programs.hpp"
 #include "session/run_clock.hpp"
 #include "session/state_comparison.hpp"
 #include "support/error.hpp"
@@ -31,12 +32,7 @@ using Guard = ExclusiveAccess::Guard;
 
 struct Executable::Impl {
   Impl(compile::Compiled moved, const ir::Registry& registry, const HostOptions& options)
-      : forms(std::move(moved)),
-        engine(std::move(forms.program), registry,
-               {.threads = static_cast<int>(options.threads),
-                .state = std::move(forms.state),
-                .share = options.share,
-                .offline = options.offline}) {
+      : forms(std::move(moved)), engine(engine_of(forms, registry, options)) {
     const int64_t size = program::instruction_count(program());
     forms.record.passes.push_back({"bind", RunClock::seconds_since(began), size, size});
     forms.record.seconds += forms.record.passes.back().seconds;
@@ -48,6 +44,17 @@ struct Executable::Impl {
       state_places.emplace(state.slot.name.text(), states.size());
       states.push_back(state.slot);
     }
+  }
+
+  // Takes the program, or what an earlier compilation has bound, out of the forms.
+  static emulator::Engine engine_of(compile::Compiled& forms, const ir::Registry& registry,
+                                    const HostOptions& options) {
+    emulator::EngineOptions engine{.threads = static_cast<int>(options.threads),
+                                   .state = std::move(forms.state),
+                                   .share = options.share,
+                                   .offline = options.offline};
+    if (forms.bound) return {std::move(forms.bound), std::move(engine)};
+    return {std::move(forms.program), registry, std::move(engine)};
   }
 
   const program::Program& program() const { return engine.program(); }
@@ -136,6 +143,10 @@ Executable::Executable(compile::Compiled forms, const ir::Registry& registry,
                        const HostOptions& options)
     : impl_(std::make_unique<Impl>(std::move(forms), registry, options)) {}
 Executable::~Executable() = default;
+
+void Executable::keep(const HostOptions& options) const {
+  KeptPrograms::of_process().keep(impl_->forms, impl_->engine.bound(), options);
+}
 
 const std::vector<ir::Type>& Executable::input_types() const { return impl_->input_types; }
 const std::vector<ir::Type>& Executable::output_types() const { return impl_->output_types; }

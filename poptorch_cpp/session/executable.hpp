@@ -37,6 +37,9 @@ class Executable {
   Executable(const Executable&) = delete;
   Executable& operator=(const Executable&) = delete;
 
+  // Keeps the compilation for equal ones of this process, if kept_programs.hpp takes it.
+  void keep(const HostOptions& options) const;
+
   // Return the types of one run's inputs and outputs, for the replicas of this process only. The
   // batching factors are applied to dimension 0.
   const std::vector<ir::Type>& input_types() const;

@@ -4,6 +4,7 @@
 #include "compile/cache.hpp"
 #include "compile/pipeline.hpp"
 #include "session/bind.hpp"
+#include "session/kept_programs.hpp"
 #include "session/run_clock.hpp"
 #include "support/environment.hpp"
 #include "support/exhaustion.hpp"
@@ -12,6 +13,20 @@
 #include "support/regions.hpp"
 
 namespace poptorch::session {
+
+namespace {
+
+compile::Compiled compiled(std::unique_ptr<ir::Module> module, const HostOptions& options,
+                           const Progress& progress, bool needs_passes) {
+  if (!needs_passes) {
+    if (auto found = KeptPrograms::of_process().find(module, options)) return std::move(*found);
+  }
+  return options.cache_path.empty()
+             ? compile::compile_to_program(std::move(module), options, progress)
+             : compile::compile_cached(std::move(module), options, progress);
+}
+
+}  // namespace
 
 std::unique_ptr<Executable> bind(compile::Compiled forms, const ir::Registry& registry,
                                  const HostOptions& options) {
@@ -29,13 +44,11 @@ std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const Ho
   const auto made = [&] {
     const ir::Registry& registry = module->registry();
     const int steps = compile::compile_steps(*module);
-    compile::Compiled forms =
-        options.cache_path.empty()
-            ? compile::compile_to_program(std::move(module), options, progress)
-            : compile::compile_cached(std::move(module), options, progress);
+    compile::Compiled forms = compiled(std::move(module), options, progress, faults.is_due());
     forms.record.seconds = RunClock::seconds_since(began);
     if (progress) progress(steps - 1, steps, "bind");
     auto model = bind(std::move(forms), registry, options);
+    model->keep(options);
     if (progress) progress(steps, steps, "ready");
     faults.finish();
     return model;

@@ -223,6 +223,15 @@ std::string environment_text(std::string_view name, std::string_view otherwise) 
   return variable.kind == Kind::kChoice ? choice_of(variable, value) : value;
 }
 
+std::string environment_settings() {
+  std::string lines;
+  for (const Variable& variable : environment_variables()) {
+    const std::string value = read(variable);
+    if (!value.empty()) lines += str(variable.name, "=", value, "\n");
+  }
+  return lines;
+}
+
 bool environment_flag(std::string_view name) {
   const std::string value = read(find(name));
   return !value.empty() && flag_of(find(name), value);

@@ -41,6 +41,9 @@ bool environment_flag(std::string_view name);
 int64_t environment_number(std::string_view name, int64_t otherwise);
 std::vector<std::string> environment_names(std::string_view name);
 
+// Returns a line `name=value` for each variable of the table that is set.
+std::string environment_settings();
+
 // Throws UserError for the first variable of the table whose value the table does not accept.
 void check_environment();
 

@@ -89,6 +89,7 @@ spdlog::logger& logger() {
 }
 
 std::atomic<bool> line_open{false};
+std::atomic<int64_t> warnings{0};
 
 void write(LogLevel level, std::string_view text) {
   if (is_quiet) return;
@@ -111,7 +112,10 @@ LogLevel compiler_log_level() {
   return own == kAsTheRest ? log_level() : own;
 }
 
+int64_t warning_count() { return warnings; }
+
 void log(LogLevel level, std::string_view text) {
+  if (level >= LogLevel::kWarn) ++warnings;
   if (log_enabled(level)) write(level, text);
 }
 

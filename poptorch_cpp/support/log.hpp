@@ -4,6 +4,7 @@
 // one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,7 @@ LogLevel log_level();
 LogLevel compiler_log_level();
 void log(LogLevel level, std::string_view text);
 void log_compiler(LogLevel level, std::string_view text);
+int64_t warning_count();  // of warnings and errors that this process has logged
 
 // Records whether stderr has an unfinished line, such as a progress bar. The next log line there
 // ends it first.

@@ -24,6 +24,7 @@ class CompilationFaults {
   CompilationFaults(const CompilationFaults&) = delete;
   CompilationFaults& operator=(const CompilationFaults&) = delete;
 
+  bool is_due() const { return due_.has_value(); }  // a fault, in a pass
   // Throws UserError if a fault was due in a pass that did not run.
   void finish() const;
 

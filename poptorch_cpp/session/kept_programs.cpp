@@ -1,0 +1,124 @@
+#include "session/kept_programs.hpp"
+
+#include <algorithm>
+
+#include "emulator/bind/bound_program.hpp"
+#include "ir/execution.hpp"
+#include "ir/op_def.hpp"
+#include "ir/text.hpp"
+#include "lowering/device_iterations.hpp"
+#include "support/environment.hpp"
+#include "support/log.hpp"
+#include "support/strings.hpp"
+
+namespace poptorch::session {
+namespace {
+
+using compile::Compiled;
+using compile::HostOptions;
+
+constexpr size_t kMost = 2;                    // compilations
+constexpr int64_t kMostInstructions = 100000;  // of a program: about 60 MiB
+constexpr int64_t kMostBytes = 16 << 20;       // of a program's constants
+
+// Returns whether a compilation with these options may use or become a kept one. Dumps need the
+// passes, and a folder of executables has its own entries.
+bool takes_part(const HostOptions& options) {
+  return options.cache_path.empty() && options.share.instances == 1 &&
+         support::environment_names("POPTORCH_DUMP").empty() &&
+         !support::environment_flag("POPTORCH_REPARSE") &&
+         support::compiler_log_level() > support::LogLevel::kDebug;
+}
+
+// Returns what a program and its kernels depend on besides the module.
+std::string settings_of(const HostOptions& options) {
+  return support::str(options.threads, " ", options.round_ipu_count, " ", options.offline, "\n",
+                      static_cast<int>(options.early_memory_limit()), "\n",
+                      support::environment_settings());
+}
+
+bool is_small(const program::Program& program) {
+  int64_t bytes = 0;
+  for (const ir::Literal& constant : program.constants) bytes += constant.type().bytes();
+  return bytes <= kMostBytes && program::instruction_count(program) <= kMostInstructions;
+}
+
+bool has_only_own_ops(const ir::Module& module) {
+  for (const auto& graph : module.graphs()) {
+    for (const ir::Op* op : graph->ops()) {
+      if (!op->def().provider.empty()) return false;
+    }
+  }
+  return true;
+}
+
+// Compares the modules as if they had the same number of device iterations.
+bool are_identical(const ir::Module& kept, ir::Module& module) {
+  int64_t& iterations = module.execution().device_iterations;
+  const int64_t asked = iterations;
+  iterations = kept.execution().device_iterations;
+  const bool same = ir::identical(kept, module);
+  iterations = asked;
+  return same;
+}
+
+// Returns the bound program with other device iterations, or null if it must be compiled again.
+std::shared_ptr<const emulator::BoundProgram> changed(const emulator::BoundProgram& bound,
+                                                      int64_t from, int64_t to) {
+  auto program = lowering::with_device_iterations(bound.program, from, to);
+  return program ? emulator::with_device_iterations(bound, std::move(*program), from, to) : nullptr;
+}
+
+}  // namespace
+
+KeptPrograms& KeptPrograms::of_process() {
+  static KeptPrograms& kept = *new KeptPrograms;  // outlives the libraries of its kernels
+  return kept;
+}
+
+std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
+                                           const HostOptions& options) {
+  if (!takes_part(options)) return std::nullopt;
+  const std::string settings = settings_of(options);
+  std::vector<std::shared_ptr<const Entry>> entries;
+  {
+    const std::lock_guard lock(mutex_);
+    entries = entries_;
+  }
+  const auto entry = std::ranges::find_if(entries, [&](const auto& kept) {
+    return kept->settings == settings && are_identical(*kept->forms.traced, *module);
+  });
+  if (entry == entries.end()) return std::nullopt;
+  const Compiled& kept = (*entry)->forms;
+  const int64_t from = kept.execution->device_iterations;
+  const int64_t to = module->execution().device_iterations;
+  ir::check(module->execution(), module->main().outputs().size());
+  Compiled forms;
+  forms.bound = from == to ? kept.bound : changed(*kept.bound, from, to);
+  if (!forms.bound) return std::nullopt;
+  forms.disabled_passes = kept.disabled_passes;
+  forms.execution = module->execution();
+  forms.highest_ipu = kept.highest_ipu;
+  forms.traced = std::move(module);
+  return forms;
+}
+
+void KeptPrograms::keep(const Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
+                        const HostOptions& options) {
+  if (!takes_part(options) || forms.has_warned || !is_small(bound->program) ||
+      !has_only_own_ops(*forms.traced)) {
+    return;
+  }
+  auto entry = std::make_shared<Entry>();
+  entry->settings = settings_of(options);
+  entry->forms.traced = forms.traced;
+  entry->forms.disabled_passes = forms.disabled_passes;
+  entry->forms.execution = forms.execution;
+  entry->forms.highest_ipu = forms.highest_ipu;
+  entry->forms.bound = std::move(bound);
+  const std::lock_guard lock(mutex_);
+  entries_.insert(entries_.begin(), std::move(entry));
+  if (entries_.size() > kMost) entries_.pop_back();
+}
+
+}  // namespace poptorch::session

@@ -1,0 +1,40 @@
+// The newest compilations of this process. A module that differs from the traced module of one of
+// them in nothing but device iterations gets its program and kernels, and no pass runs again.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/compiled.hpp"
+
+namespace poptorch::session {
+
+class Executable;
+
+class KeptPrograms {
+ public:
+  static KeptPrograms& of_process();
+
+  // Returns the forms of an equal compilation, with the module as its traced form and the bound
+  // program. Returns nullopt, and leaves the module as it is, if there is none.
+  std::optional<compile::Compiled> find(std::unique_ptr<ir::Module>& module,
+                                        const compile::HostOptions& options);
+
+  // Keeps a compilation, in place of the oldest. Large ones are not kept, nor those whose passes
+  // logged a warning or depend on operators that a library registered.
+  void keep(const compile::Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
+            const compile::HostOptions& options);
+
+ private:
+  struct Entry {
+    compile::Compiled forms;
+    std::string settings;
+  };
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const Entry>> entries_;  // the newest first
+};
+
+}  // namespace poptorch::session
