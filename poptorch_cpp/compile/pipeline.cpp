@@ -118,6 +118,7 @@ void differentiate(PassRunner& passes, std::unique_ptr<ir::Module>& module) {
   passes.run("canonicalise", module);
   passes.run("anchor_gradients", module);
   passes.run("expand_batch_norms", module);
+  passes.run("choose_partials", module);
   // This runs before the updates, whose gradients are the same in every replica and must stay so.
   passes.run("round_stochastically", module);
   passes.run("lower_optimiser", module);
@@ -144,7 +145,7 @@ void place(PassRunner& passes, std::unique_ptr<ir::Module>& module,
 }  // namespace
 
 int compile_steps(const ir::Module& module) {
-  constexpr size_t kOfEvery = 24;
+  constexpr size_t kOfEvery = 25;
   const lowering::Strategy& strategy = lowering::find_strategy(module.execution().strategy);
   return static_cast<int>(kOfEvery + strategy.before_copies.size() + strategy.behind_copies.size());
 }

@@ -92,7 +92,7 @@ struct Execution {
   Liveness liveness = Liveness::kAlwaysLive;
   bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
   int64_t io_tiles = 0;                  // of each IPU, reserved for I/O
-  bool half_partials = false;            // of products in float16
+  bool half_partials = false;            // of products in float16: rounded, see choose_partials
   // The share of a tile's memory for temporary data of products, by IPU; empty: the default.
   Strings memory_proportions = {};
   // Passes set these.

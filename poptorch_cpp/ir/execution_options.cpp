@@ -110,7 +110,8 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      {.least = 32, .most = 192, .even = true},
      "TensorLocations.numIOTiles(num_tiles)"},
     {"half_partials", &E::half_partials,
-     "Partial sums of products in float16 are float16; by default float32."},
+     "Partial sums of products in float16 are rounded to float16 after every 16 terms; by default "
+     "they are float32."},
     {"memory_proportions", &E::memory_proportions,
      "By IPU, the share of a tile's memory for the operands and partial sums of a product."},
     {"forward_stages",

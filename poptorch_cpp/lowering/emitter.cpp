@@ -55,7 +55,6 @@ Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipu
   program_.replicas = static_cast<int>(module.execution().replication_factor);
   program_.link_domain = static_cast<int>(module.execution().link_domain);
   program_.io_tiles = static_cast<int>(module.execution().io_tiles);
-  program_.half_partials = module.execution().half_partials;
   program_.ipus.resize(static_cast<size_t>(ipus));
   for (size_t ipu = 0; ipu < program_.ipus.size(); ++ipu) {
     const std::optional<double> share = module.execution().memory_proportion(ipu);

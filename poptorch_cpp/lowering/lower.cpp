@@ -4,6 +4,7 @@
 #include "lowering/main_lowering.hpp"
 #include "lowering/memory_plan.hpp"
 #include "lowering/strategy.hpp"
+#include "program/multi_conv.hpp"
 
 namespace poptorch::lowering {
 
@@ -11,7 +12,9 @@ program::Program lower_unplanned(const ir::Module& module) {
   const Strategy& strategy = find_strategy(module.execution().strategy);
   MainLowering main(module);
   strategy.schedule(main);
-  return main.finish();
+  program::Program program = main.finish();
+  program::plan_multi_convs(program);
+  return program;
 }
 
 void plan(program::Program& program, const ir::Registry& registry) {

@@ -216,16 +216,6 @@ int64_t OpLowering::move_cycles(const ir::Type& type) const {
   return program::copy_cycles(emitter_.program(), type);
 }
 
-// Convolutions of a MultiConv that run together share one launch.
-bool OpLowering::joins_another(const Op& op) {
-  if (!op.def().find_attr("multi_conv")) return false;
-  const auto group = op.attr<int64_t>("multi_conv");
-  if (group == 0 || op.attr<std::string>("plan") == "serial") return false;
-  const auto [first, added] =
-      launching_.try_emplace({group, op.name(), op.placement.ipu, op.placement.stage}, op.id());
-  return first->second != op.id();
-}
-
 // A collective reduces during the exchange, which takes longer.
 void OpLowering::set_cost(const Op& op, Instruction& instruction) {
   const program::Program& program = emitter_.program();
@@ -237,7 +227,7 @@ void OpLowering::set_cost(const Op& op, Instruction& instruction) {
   const ir::Cost cost = op.def().cost(op);
   if (cost.flops == 0 && cost.bytes == 0) return;
   const program::OpCost found =
-      program::op_cost(program, instruction, {cost.flops, cost.matrix_unit, joins_another(op)});
+      program::op_cost(program, instruction, {cost.flops, cost.matrix_unit});
   instruction.cycles = target::whole_cycles(found.terms.total());
   instruction.temporary.bytes = found.temporary_bytes;
 }

@@ -56,7 +56,6 @@ class OpLowering {
                const std::vector<int>& ipus);
   void prepare_write(program::Instruction& instruction, size_t index, int ipu);
   void set_cost(const ir::Op& op, program::Instruction& instruction);
-  bool joins_another(const ir::Op& op);
 
   void lower_variable(const ir::Op& op, Frame& frame);
   void lower_constant(const ir::Op& op, Frame& frame);
@@ -79,7 +78,6 @@ class OpLowering {
   Arrival arrival_;
   std::unordered_map<uint64_t, const ir::OpDef*> drawn_;  // random ops by id; look-up only
   // Maps MultiConv, op, IPU and stage to the convolution that launches them all.
-  std::map<std::tuple<int64_t, std::string, int, int>, uint64_t> launching_;
 };
 
 }  // namespace poptorch::lowering

@@ -37,8 +37,8 @@ Cost attention_cost(const Op& op, double products) {
 }  // namespace
 
 void add_attention_ops(Registry& r) {
-  const std::vector<ir::AttrDef> attrs = {{"causal", AttrType::kBool, false},
-                                          {"scale", AttrType::kFloat}};
+  const std::vector<ir::AttrDef> attrs =
+      planned({{"causal", AttrType::kBool, false}, {"scale", AttrType::kFloat}});
   r.add({.name = "attention",
          .doc = "softmax(scale · q·kᵀ + mask) · v over the last two axes, and the log of each "
                 "softmax's denominator. `causal`: query i sees keys 0 to i. A query whose mask is "
@@ -49,16 +49,20 @@ void add_attention_ops(Registry& r) {
          .infer = infer_attention,
          .grad =
              [](GradBuilder& g) {
+               ir::Attrs attrs = plan_of(g);
+               attrs.set("causal", g.attr<bool>("causal"));
+               attrs.set("scale", g.attr<double>("scale"));
                Op* op = g.builder().emit(
                    "attention_grad",
-                   {g.x(0), g.x(1), g.x(2), g.op().operand(3), g.y(0), g.y(1), g.dy(0)},
-                   {{"causal", g.attr<bool>("causal")}, {"scale", g.attr<double>("scale")}});
+                   {g.x(0), g.x(1), g.x(2), g.op().operand(3), g.y(0), g.y(1), g.dy(0)}, attrs);
                std::vector<Value*> out = {op->result(0), op->result(1), op->result(2), nullptr};
                if (g.has(3) && g.needs(3)) {
                  // The mask is seldom trained: its gradient is computed from basic ops.
                  double scale = g.attr<double>("scale");
                  auto product = [&](Val a, Val b) {
-                   return g.emit("matmul", {a, b}, {{"transpose_b", true}});
+                   ir::Attrs transposed = plan_of(g);
+                   transposed.set("transpose_b", true);
+                   return g.emit("matmul", {a, b}, transposed);
                  };
                  Shape column = g.y(1).type().shape;
                  column.push_back(1);

@@ -16,15 +16,19 @@ std::vector<ir::AttrDef> geometry(std::vector<ir::AttrDef> more = {}) {
       at_least(1, {"groups", AttrType::kInt, int64_t{1}}),
       // Convolutions with the same number are one op of the device; 0: alone.
       at_least(0, {"multi_conv", AttrType::kInt, int64_t{0}}),
-      {"plan", AttrType::kString, std::string("parallel"), {"parallel", "serial"}}};
+      {"plan", AttrType::kString, std::string("parallel"), {"parallel", "serial"}},
+      // A parallel plan gives each convolution at least these tiles. Its search begins that far
+      // from the fastest plan.
+      at_least(0, {"reserved_tiles", AttrType::kInt, int64_t{50}}),
+      within({"cycle_back_off", AttrType::kFloat, 0.1}, 0, 1),
+      at_least(0, {"tiles", AttrType::kInt, int64_t{0}})};  // of the plan; 0: all
   attrs.insert(attrs.end(), more.begin(), more.end());
-  return attrs;
+  return planned(std::move(attrs));
 }
 
 ir::Attrs geometry_of(const GradBuilder& g) {
-  return {{"strides", g.attr<Ints>("strides")},          {"padding", g.attr<Ints>("padding")},
-          {"dilation", g.attr<Ints>("dilation")},        {"groups", g.attr<int64_t>("groups")},
-          {"multi_conv", g.attr<int64_t>("multi_conv")}, {"plan", g.attr<std::string>("plan")}};
+  return given_attrs(g, {"strides", "padding", "dilation", "groups", "multi_conv", "plan",
+                         "reserved_tiles", "cycle_back_off", "partials", "memory_proportion"});
 }
 
 void check_geometry(const InferContext& c, size_t spatial,

@@ -8,8 +8,31 @@ namespace {
 
 using support::str;
 
-Val matmul(GradBuilder& g, Val a, Val b, bool transpose_a, bool transpose_b) {
-  return g.emit("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+// A product may be computed in parts, one after the other: of the result's rows, of its columns, or
+// of the inner dimension.
+std::vector<ir::AttrDef> in_parts(std::vector<ir::AttrDef> more = {}) {
+  more.push_back({"serial", AttrType::kString, std::string("rows"), {"rows", "inner", "columns"}});
+  more.push_back(at_least(1, {"parts", AttrType::kInt, int64_t{1}}));
+  return planned(std::move(more));
+}
+
+// The roles of the rows, the inner dimension and the columns in a product of the gradient.
+struct Roles {
+  const char *rows, *inner, *columns;
+};
+
+Val matmul(GradBuilder& g, Val a, Val b, bool transpose_a, bool transpose_b, const Roles& roles) {
+  ir::Attrs attrs = plan_of(g);
+  attrs.set("transpose_a", transpose_a);
+  attrs.set("transpose_b", transpose_b);
+  const auto parts = g.attr<int64_t>("parts");
+  if (parts == 1) return g.emit("matmul", {a, b}, attrs);
+  const auto& serial = g.attr<std::string>("serial");
+  attrs.set("parts", parts);
+  attrs.set("serial", std::string(serial == "rows"    ? roles.rows
+                                  : serial == "inner" ? roles.inner
+                                                      : roles.columns));
+  return g.emit("matmul", {a, b}, attrs);
 }
 
 std::vector<Type> infer_matmul(const InferContext& c) {
@@ -40,11 +63,13 @@ std::vector<Value*> matmul_gradient(GradBuilder& g) {
   Val a = g.x(0), b = g.x(1), dy = g.dy(0);
   std::vector<Value*> out(2, nullptr);
   if (g.needs(0)) {
-    Val da = ta ? matmul(g, b, dy, tb, true) : matmul(g, dy, b, false, !tb);
+    Val da = ta ? matmul(g, b, dy, tb, true, {"columns", "rows", "inner"})
+                : matmul(g, dy, b, false, !tb, {"rows", "columns", "inner"});
     out[0] = g.unbroadcast(da, a.type());
   }
   if (g.needs(1)) {
-    Val db = tb ? matmul(g, dy, a, true, ta) : matmul(g, a, dy, !ta, false);
+    Val db = tb ? matmul(g, dy, a, true, ta, {"inner", "columns", "rows"})
+                : matmul(g, a, dy, !ta, false, {"inner", "rows", "columns"});
     out[1] = g.unbroadcast(db, b.type());
   }
   return out;
@@ -69,11 +94,11 @@ std::vector<Value*> linear_gradient(GradBuilder& g) {
   const Shape& leading = x.type().shape;
   const int64_t count = ir::element_count(Shape(leading.begin(), leading.end() - 1));
   std::vector<Value*> out(3, nullptr);
-  if (g.needs(0)) out[0] = matmul(g, dy, w, false, false);
+  if (g.needs(0)) out[0] = matmul(g, dy, w, false, false, {"rows", "columns", "inner"});
   Val rows = reshape_to(g, dy, {count, out_size});
   if (g.needs(1)) {
     Val flat = reshape_to(g, x, {count, in});
-    out[1] = matmul(g, rows, flat, true, false);
+    out[1] = matmul(g, rows, flat, true, false, {"inner", "columns", "rows"});
   }
   if (g.has(2) && g.needs(2)) out[2] = g.emit("sum", {rows}, {{"axes", Ints{0}}});
   return out;
@@ -82,22 +107,23 @@ std::vector<Value*> linear_gradient(GradBuilder& g) {
 }  // namespace
 
 void add_matmul_ops(Registry& r) {
-  r.add(
-      {.name = "matmul",
-       .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
-       .role = Role::kProduct,
-       .inputs = {"a: float", "b: a"},
-       .outputs = {"y"},
-       .attrs = {{"transpose_a", AttrType::kBool, false}, {"transpose_b", AttrType::kBool, false}},
-       .infer = infer_matmul,
-       .grad = matmul_gradient,
-       .cost = matmul_cost,
-       .popart_type = "MatMul"});
+  r.add({.name = "matmul",
+         .doc = "Matrix product of the last two dimensions; leading dimensions broadcast.",
+         .role = Role::kProduct,
+         .inputs = {"a: float", "b: a"},
+         .outputs = {"y"},
+         .attrs = in_parts(
+             {{"transpose_a", AttrType::kBool, false}, {"transpose_b", AttrType::kBool, false}}),
+         .infer = infer_matmul,
+         .grad = matmul_gradient,
+         .cost = matmul_cost,
+         .popart_type = "MatMul"});
   r.add({.name = "linear",
          .doc = "x · wᵀ + bias over the last dimension of x.",
          .role = Role::kProduct,
          .inputs = {"x: float", "w: x", "bias: x?"},
          .outputs = {"y"},
+         .attrs = in_parts(),
          .infer = infer_linear,
          .grad = linear_gradient,
          .cost =

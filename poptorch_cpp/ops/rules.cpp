@@ -110,6 +110,25 @@ ir::AttrDef at_least(double least, ir::AttrDef def) {
   return within(std::move(def), least, static_cast<double>(ir::kMaxElements));
 }
 
+std::vector<ir::AttrDef> planned(std::vector<ir::AttrDef> more) {
+  more.push_back(
+      {"partials", AttrType::kString, std::string("default"), {"default", "float", "half"}});
+  more.push_back(within({"memory_proportion", AttrType::kFloat, -1.0}, -1, 1));
+  return more;
+}
+
+ir::Attrs given_attrs(const GradBuilder& g, std::initializer_list<const char*> names) {
+  ir::Attrs attrs;
+  for (const char* name : names) {
+    if (const ir::Attr* given = g.op().attrs().find(name)) attrs.set(name, *given);
+  }
+  return attrs;
+}
+
+ir::Attrs plan_of(const GradBuilder& g) {
+  return given_attrs(g, {"partials", "memory_proportion"});
+}
+
 Shape reduced_shape(const Shape& shape, const Ints& axes, bool keepdims) {
   Shape out;
   for (size_t i = 0; i < shape.size(); ++i) {

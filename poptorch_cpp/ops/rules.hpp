@@ -65,6 +65,15 @@ double bytes_of(const Op& op);               // operands and results, once each
 ir::AttrDef within(ir::AttrDef def, double least, double most);
 ir::AttrDef at_least(double least, ir::AttrDef def);  // and at most kMaxElements
 
+// Returns the attributes that plan an op on the matrix units: the type of partial sums and the
+// share of a tile's memory (negative: the IPU's), with `more`. Half partials change values: see
+// docs/explain/dtypes.md.
+std::vector<ir::AttrDef> planned(std::vector<ir::AttrDef> more = {});
+// Returns the attributes of these names that the op was given.
+ir::Attrs given_attrs(const GradBuilder& g, std::initializer_list<const char*> names);
+// Returns those that plan the op, for the ops of its gradient.
+ir::Attrs plan_of(const GradBuilder& g);
+
 // Belongs to ops that write state: written float16 and bfloat16 elements are rounded at random,
 // with the same numbers in every replica.
 inline const ir::AttrDef kStochasticRounding{"stochastic_rounding", AttrType::kBool, false};

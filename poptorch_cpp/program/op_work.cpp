@@ -223,8 +223,7 @@ target::Work work_of(const Program& program, const Instruction& instruction, con
                     .bytes = sizes.inputs + sizes.outputs,
                     .elements = sizes.elements,
                     .io_tiles = program.io_tiles,
-                    .half = is_half(program, instruction),
-                    .joins = row.joins};
+                    .half = is_half(program, instruction)};
   const ElementWork elements = element_work(instruction, work.half);
   work.element_cycles = elements.planned;
   work.measured_cycles = elements.measured;
@@ -258,22 +257,68 @@ int ipu_of(const Program& program, const Instruction& instruction) {
   return program.tensors[instruction.outputs[0]].ipu;
 }
 
+int64_t integer_of(const Instruction& instruction, std::string_view name, int64_t otherwise) {
+  const ir::Attr* attr = instruction.attrs.find(name);
+  return attr ? std::get<int64_t>(*attr) : otherwise;
+}
+
+// Returns the tiles that compute an op.
+int64_t tiles_of(const Program& program, const Instruction& instruction) {
+  const int64_t all = target::find_device(program.device).tiles - program.io_tiles;
+  return std::min(all, integer_of(instruction, "tiles", all));
+}
+
+// Returns the bytes of a tile for the temporary data of a product: the op's share, the IPU's, or
+// the default.
+int64_t tile_memory_of(const Program& program, const Instruction& instruction) {
+  const target::Device& device = target::find_device(program.device);
+  const ir::Attr* share = instruction.attrs.find("memory_proportion");
+  if (share) return device.share_of_tile(std::get<double>(*share));
+  const int64_t memory = program.ipus[ipu_of(program, instruction)].tile_memory;
+  return memory > 0 ? memory : device.share_of_tile(kDefaultProportion);
+}
+
+// Returns the cost of a product that runs in parts, one after the other. The temporary data are
+// those of one part. Parts of the inner dimension are added to the result.
+OpCost cost_in_parts(const target::Device& device, Contraction one,
+                     const Instruction& instruction) {
+  const int64_t parts = integer_of(instruction, "parts", 1);
+  const ir::Attr* serial = instruction.attrs.find("serial");
+  const bool is_inner = serial && std::get<std::string>(*serial) == "inner";
+  const bool is_columns = serial && std::get<std::string>(*serial) == "columns";
+  int64_t& size = is_inner ? one.inner : is_columns ? one.outer : one.width;
+  auto part_of = [parts](int64_t whole) { return (whole + parts - 1) / parts; };
+  size = part_of(size);
+  one.rearranged = part_of(one.rearranged);
+  const target::ContractionPlan plan = target::plan_contraction(device, one);
+  OpCost cost{plan.terms, plan.temporary_bytes()};
+  for (int64_t part = 1; part < parts; ++part) add(cost.terms, plan.terms);
+  if (parts == 1 || !is_inner) return cost;
+  const int64_t results = one.groups * one.width * one.outer;
+  const double element = one.half ? 2 : 4;
+  cost.temporary_bytes += std::llround(element * static_cast<double>(results));
+  const Terms sum = target::work_terms(device, {.flops = static_cast<double>(results),
+                                                .bytes = 3 * element * static_cast<double>(results),
+                                                .elements = static_cast<double>(results),
+                                                .io_tiles = one.io_tiles,
+                                                .half = one.half});
+  for (int64_t part = 1; part < parts; ++part) add(cost.terms, sum);
+  return cost;
+}
+
 // The products of an op run one after the other; they share memory, beside that of the scores.
-OpCost shaped_cost(const Program& program, const Instruction& instruction, const Model& model,
-                   bool joins) {
+OpCost shaped_cost(const Program& program, const Instruction& instruction, const Model& model) {
   const target::Device& device = target::find_device(program.device);
   OpCost cost;
   Terms& sum = cost.terms;
   Contractions all = model.shapes(program, instruction);
   for (Contraction& one : all) {
-    if (one.half && program.half_partials) one.partial_bytes = 2;
-    one.io_tiles = program.io_tiles;
-    const int64_t memory = program.ipus[ipu_of(program, instruction)].tile_memory;
-    one.tile_memory = memory > 0 ? memory : device.share_of_tile(kDefaultProportion);
-    const target::ContractionPlan plan = target::plan_contraction(device, one);
-    add(sum, plan.terms);
-    cost.temporary_bytes = std::max(cost.temporary_bytes, plan.temporary_bytes());
-    if (joins) sum.vertex -= plan.steps * target::constants().launch;
+    if (instruction.attrs.find("partials")) one.partial_bytes = 2;  // half
+    one.io_tiles = device.tiles - tiles_of(program, instruction);
+    one.tile_memory = tile_memory_of(program, instruction);
+    const OpCost found = cost_in_parts(device, one, instruction);
+    add(sum, found.terms);
+    cost.temporary_bytes = std::max(cost.temporary_bytes, found.temporary_bytes);
   }
   if (model.score_flops > 0 && !all.empty()) {
     const Contraction& scores = all.front();
@@ -285,7 +330,6 @@ OpCost shaped_cost(const Program& program, const Instruction& instruction, const
                                          .io_tiles = program.io_tiles,
                                          .half = scores.half}));
   }
-  if (joins) sum.sync = 0;
   return cost;
 }
 
@@ -301,7 +345,7 @@ int64_t received_bytes(const target::Work& work) {
 OpCost op_cost(const Program& program, const Instruction& instruction, const RowWork& row) {
   if (instruction.view) return {};
   if (const Model* model = model_of(instruction)) {
-    return shaped_cost(program, instruction, *model, row.joins);
+    return shaped_cost(program, instruction, *model);
   }
   const target::Device& device = target::find_device(program.device);
   target::Work work = work_of(program, instruction, row);

@@ -11,7 +11,6 @@ namespace poptorch::program {
 struct RowWork {
   double flops = 0;
   bool matrix_unit = false;
-  bool joins = false;  // runs in another instruction's launch
 };
 
 struct OpCost {

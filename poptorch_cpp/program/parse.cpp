@@ -31,7 +31,6 @@ class Parser {
     fields_.read_braces();
     fields_.take("device", program_.device);
     if (program_.device.empty()) lexer_.fail("expected the name of a device");
-    fields_.take("half_partials", program_.half_partials);
     fields_.take("io_tiles", program_.io_tiles);
     fields_.take("link_domain", program_.link_domain);
     fields_.take("micro_batches", program_.micro_batches_per_run);

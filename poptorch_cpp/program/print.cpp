@@ -57,7 +57,6 @@ class Printer {
   void print_head() {
     Items items;
     items.add("device", program_.device, std::string());
-    items.add("half_partials", program_.half_partials, false);
     items.add("io_tiles", program_.io_tiles, 0);
     items.add("link_domain", program_.link_domain, static_cast<int>(ir::kLinkDomain));
     items.add("micro_batches", program_.micro_batches_per_run, int64_t{1});

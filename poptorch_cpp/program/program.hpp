@@ -184,7 +184,6 @@ struct Program {
   int replicas = 1;
   int link_domain = ir::kLinkDomain;  // IPUs that IPU-Links join
   int io_tiles = 0;                   // of each IPU
-  bool half_partials = false;         // of products in float16
   uint64_t random_seed = 0;
   support::Table<TensorId, Tensor> tensors;
   support::Table<int32_t, State> states;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "reference/half_sum.hpp"
 #include "reference/tensors.hpp"
 
 namespace poptorch::reference {
@@ -9,12 +10,36 @@ namespace {
 
 struct Heads {
   int64_t count, queries, keys, width, value_width;
+  bool halves;  // partial sums are float16
   explicit Heads(Tensors& c)
       : count(c.shape(0)[0] * c.shape(0)[1]),
         queries(c.shape(0)[2]),
         keys(c.shape(1)[2]),
         width(c.shape(0)[3]),
-        value_width(c.shape(2)[3]) {}
+        value_width(c.shape(2)[3]),
+        halves(c.text("partials") == "half") {}
+};
+
+// A sum of products in doubles, or with half partials. Operands that the op computes itself are
+// then rounded to float16, as those of every product of float16 are.
+class Dot {
+ public:
+  explicit Dot(bool halves) : halves_(halves) {}
+  void add(double a, double b) {
+    if (halves_) {
+      half_.add(operand(a), operand(b));
+    } else {
+      sum_ += a * b;
+    }
+  }
+  double value() { return halves_ ? half_.value() : sum_; }
+
+ private:
+  double operand(double x) const { return rounded_to(DType::kF16, x); }
+
+  bool halves_;
+  double sum_ = 0;
+  HalfSum half_;
 };
 
 // Returns the scores of one head's query against every key it sees; -inf where hidden.
@@ -24,12 +49,12 @@ Doubles scores_of(Tensors& c, const Heads& h, const std::vector<int64_t>& mask, 
   const double scale = c.number("scale");
   for (int64_t key = 0; key < h.keys; ++key) {
     if (c.flag("causal") && key > query) break;
-    double dot = 0;
+    Dot dot(h.halves);
     for (int64_t i = 0; i < h.width; ++i) {
-      dot += c.in(0)[(head * h.queries + query) * h.width + i] *
-             c.in(1)[(head * h.keys + key) * h.width + i];
+      dot.add(c.in(0)[(head * h.queries + query) * h.width + i],
+              c.in(1)[(head * h.keys + key) * h.width + i]);
     }
-    out[key] = dot * scale;
+    out[key] = dot.value() * scale;
     if (c.has(3)) out[key] += c.in(3)[mask[(head * h.queries + query) * h.keys + key]];
   }
   return out;
@@ -54,12 +79,13 @@ void attention(Tensors& c) {
     double sum = 0;
     for (double score : scores) sum += std::exp(score - greatest);
     c.out(1)[row] = greatest + std::log(sum);
-    for (int64_t key = 0; key < h.keys; ++key) {
-      const double weight = std::exp(scores[key] - greatest) / sum;
-      for (int64_t i = 0; i < h.value_width; ++i) {
-        c.out(0)[row * h.value_width + i] +=
-            weight * c.in(2)[(head * h.keys + key) * h.value_width + i];
+    for (int64_t i = 0; i < h.value_width; ++i) {
+      Dot context(h.halves);
+      for (int64_t key = 0; key < h.keys; ++key) {
+        context.add(std::exp(scores[key] - greatest) / sum,
+                    c.in(2)[(head * h.keys + key) * h.value_width + i]);
       }
+      c.out(0)[row * h.value_width + i] = context.value();
     }
   }
 }
@@ -69,6 +95,8 @@ void attention_grad(Tensors& c) {
   const auto mask = mask_indices(c, h);
   const double scale = c.number("scale");
   const Doubles &q = c.in(0), &k = c.in(1), &v = c.in(2), &o = c.in(4), &dout = c.in(6);
+  std::vector<Dot> of_key(static_cast<size_t>(h.count * h.keys * h.width), Dot(h.halves));
+  std::vector<Dot> of_value(static_cast<size_t>(h.count * h.keys * h.value_width), Dot(h.halves));
   for (int64_t row = 0; row < h.count * h.queries; ++row) {
     const int64_t head = row / h.queries;
     const Doubles scores = scores_of(c, h, mask, head, row % h.queries);
@@ -76,21 +104,25 @@ void attention_grad(Tensors& c) {
     for (int64_t i = 0; i < h.value_width; ++i) {
       delta += dout[row * h.value_width + i] * o[row * h.value_width + i];
     }
+    std::vector<Dot> of_query(static_cast<size_t>(h.width), Dot(h.halves));
     for (int64_t key = 0; key < h.keys; ++key) {
       const double weight = std::exp(scores[key] - c.in(5)[row]);
       const int64_t key_row = head * h.keys + key;
-      double dweight = 0;
+      Dot dweight(h.halves);
       for (int64_t i = 0; i < h.value_width; ++i) {
-        dweight += dout[row * h.value_width + i] * v[key_row * h.value_width + i];
-        c.out(2)[key_row * h.value_width + i] += weight * dout[row * h.value_width + i];
+        dweight.add(dout[row * h.value_width + i], v[key_row * h.value_width + i]);
+        of_value[key_row * h.value_width + i].add(weight, dout[row * h.value_width + i]);
       }
-      const double dscore = weight * (dweight - delta) * scale;
+      const double dscore = weight * (dweight.value() - delta) * scale;
       for (int64_t i = 0; i < h.width; ++i) {
-        c.out(0)[row * h.width + i] += dscore * k[key_row * h.width + i];
-        c.out(1)[key_row * h.width + i] += dscore * q[row * h.width + i];
+        of_query[i].add(dscore, k[key_row * h.width + i]);
+        of_key[key_row * h.width + i].add(dscore, q[row * h.width + i]);
       }
     }
+    for (int64_t i = 0; i < h.width; ++i) c.out(0)[row * h.width + i] = of_query[i].value();
   }
+  for (size_t i = 0; i < of_key.size(); ++i) c.out(1)[i] = of_key[i].value();
+  for (size_t i = 0; i < of_value.size(); ++i) c.out(2)[i] = of_value[i].value();
 }
 
 }  // namespace

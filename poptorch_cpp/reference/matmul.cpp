@@ -1,4 +1,5 @@
 // Kernels of matrix products.
+#include "reference/half_sum.hpp"
 #include "reference/kernels.hpp"
 
 namespace poptorch::reference {
@@ -24,6 +25,19 @@ void multiply(Matrix a, Matrix b, double* c, int64_t m, int64_t n, int64_t k) {
   }
 }
 
+// Computes c = a · b with half partials.
+void multiply_by_halves(Matrix a, Matrix b, double* c, int64_t m, int64_t n, int64_t k) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      HalfSum sum;
+      for (int64_t p = 0; p < k; ++p) {
+        sum.add(a.data[i * a.row + p * a.column], b.data[p * b.row + j * b.column]);
+      }
+      c[i * n + j] = sum.value();
+    }
+  }
+}
+
 Matrix matrix(const double* data, const Shape& shape, bool transposed) {
   const int64_t columns = shape.back();
   return transposed ? Matrix{data, 1, columns} : Matrix{data, columns, 1};
@@ -41,11 +55,17 @@ void matmul(const KernelCall& call) {
   const Shape step_b = broadcast_strides(Shape(sb.begin(), sb.end() - 2), batch);
   Integers from_b;
   for_each_offset(batch, step_b, [&](int64_t, int64_t offset) { from_b.push_back(offset); });
+  const auto product = args.text("partials") == "half" ? multiply_by_halves : multiply;
   for_each_offset(batch, step_a, [&](int64_t i, int64_t offset) {
-    multiply(matrix(a.data() + offset * m * k, sa, ta),
-             matrix(b.data() + from_b[i] * k * n, sb, tb), y.data() + i * m * n, m, n, k);
+    product(matrix(a.data() + offset * m * k, sa, ta), matrix(b.data() + from_b[i] * k * n, sb, tb),
+            y.data() + i * m * n, m, n, k);
   });
   args.out(0, y);
+}
+
+void add_bias(const Args& args, Doubles& y) {
+  const Doubles bias = args.in(2, args.result().shape);
+  for (size_t i = 0; i < y.size(); ++i) y[i] += bias[i];
 }
 
 void linear(const KernelCall& call) {
@@ -53,9 +73,15 @@ void linear(const KernelCall& call) {
   const int64_t n = args.shape(1)[0], k = args.shape(1)[1];
   const int64_t m = args.result().elements() / n;
   const Doubles x = args.in(0), w = args.in(1);
+  const Matrix rows = matrix(x.data(), {m, k}, false), weights = matrix(w.data(), {n, k}, true);
   Doubles y(static_cast<size_t>(m * n), 0.0);
+  if (args.text("partials") == "half") {
+    multiply_by_halves(rows, weights, y.data(), m, n, k);
+    if (args.has(2)) add_bias(args, y);
+    return args.out(0, y);
+  }
   if (args.has(2)) y = args.in(2, args.result().shape);
-  multiply(matrix(x.data(), {m, k}, false), matrix(w.data(), {n, k}, true), y.data(), m, n, k);
+  multiply(rows, weights, y.data(), m, n, k);
   args.out(0, y);
 }
 

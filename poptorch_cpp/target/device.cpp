@@ -129,11 +129,7 @@ int64_t whole_cycles(double cycles) { return std::llround(std::clamp(cycles, 0.0
 Terms work_terms(const Device& device, const Work& work) {
   const Constants& k = constants();
   const auto tiles = static_cast<double>(device.tiles - work.io_tiles);
-  Terms terms;
-  if (!work.joins) {
-    terms.vertex = k.launch;
-    terms.sync = k.sync;
-  }
+  Terms terms{.vertex = k.launch, .sync = k.sync};
   const double vector = kVectorBytesPerCycle / (work.half ? 2 : 4);  // elements
   const double elements = std::ceil(work.elements / tiles);
   if (work.element_cycles > 0) {

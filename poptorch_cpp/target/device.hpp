@@ -58,7 +58,6 @@ struct Work {
   int64_t io_tiles = 0;  // of the IPU, which do not compute
   double rows = 0;       // that a multi-slice picks
   bool half = false;     // computed on 16-bit elements
-  bool joins = false;    // runs in another instruction's launch, beside it
 };
 
 // Returns the terms of one instruction.

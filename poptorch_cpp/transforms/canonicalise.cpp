@@ -293,6 +293,14 @@ bool is_linear(const Match& m) {
          !m.op().attr<bool>("transpose_a");
 }
 
+// Returns the attributes of a product that a linear layer has as well.
+ir::Attrs plan_of(const Op& product) {
+  ir::Attrs attrs = product.attrs();
+  attrs.erase("transpose_a");
+  attrs.erase("transpose_b");
+  return attrs;
+}
+
 bool is_bias(const Match& m) {
   const Type& bias = m.type('b');
   return bias.rank() == 1 && bias.shape[0] == m.result_type().shape.back() && m.has_one_use(1) &&
@@ -304,9 +312,10 @@ const std::vector<Rewrite> kProducts = {
      [](const Match& m) { return flip_flag(m, "transpose_a"); }},
     {"matmul(x, transpose(y))", [](const Match& m) { return swaps_last_two(m.op(1)); },
      [](const Match& m) { return flip_flag(m, "transpose_b"); }},
-    {"matmul(x, w)", is_linear, [](const Match& m) { return emit(m, "linear", {m['x'], m['w']}); }},
+    {"matmul(x, w)", is_linear,
+     [](const Match& m) { return emit(m, "linear", {m['x'], m['w']}, plan_of(m.op())); }},
     {"add(linear(x, w), b)", is_bias,
-     [](const Match& m) { return emit(m, "linear", {m['x'], m['w'], m['b']}); }},
+     [](const Match& m) { return emit(m, "linear", {m['x'], m['w'], m['b']}, plan_of(m.op(1))); }},
 };
 
 bool is_over_classes(const Match& m) {

@@ -17,6 +17,7 @@ const std::vector<PassRow>& all_passes() {
       {"anchor_gradients", anchor_gradients},
       {"check_floats", check_floats},
       {"check_indices", check_indices},
+      {"choose_partials", choose_partials},
       {"round_stochastically", round_stochastically},
   };
   return rows;

@@ -70,6 +70,11 @@ void check_floats(ir::Module& module);
 // execution asks for it.
 void check_indices(ir::Module& module);
 
+// Resolves the attribute `partials` of the ops that have one: "half" where the op or the execution
+// asks for it and operands are float16, else the default. Runs after `differentiate`, and before
+// types change for stochastic rounding.
+void choose_partials(ir::Module& module);
+
 // Makes every op that computes float16 or bfloat16 compute in f32 and round stochastically
 // (`stochastic_cast`), casts included. Does not change ops that only move data, foreign kernels,
 // collectives, and ops that write, which have an attribute for it. Must run before updates are

@@ -1,4 +1,5 @@
-// Computes half-precision results in f32, then rounds them stochastically.
+// Rounding that options ask for: partial sums in float16, and half-precision results that are
+// computed in f32 and rounded stochastically.
 #include <map>
 
 #include "ir/builder.hpp"
@@ -89,6 +90,18 @@ class OpRounder {
 };
 
 }  // namespace
+
+void choose_partials(ir::Module& module) {
+  for (const auto& graph : module.graphs()) {
+    for (ir::Op* op : graph->ops()) {
+      if (!op->def().find_attr("partials")) continue;
+      const auto& asked = op->attr<std::string>("partials");
+      const bool half = asked == "half" || (asked == "default" && module.execution().half_partials);
+      const bool possible = op->operand(0)->type().dtype == ir::DType::kF16;
+      op->set_attr("partials", std::string(half && possible ? "half" : "default"));
+    }
+  }
+}
 
 void round_stochastically(ir::Module& module) {
   if (!module.execution().stochastic_rounding) return;

@@ -250,6 +250,10 @@ def _with_overlap(tensors: Any, host: str, mode: OverlapMode) -> Any:
     return unflatten(node, iter(marked))
 
 
+# The part of a product that each mode divides.
+_SERIAL = {"input_channels": "rows", "reducing_dim": "inner", "output_channels": "columns"}
+
+
 def serializedMatMul(
     lhs: torch.Tensor,
     rhs: torch.Tensor,
@@ -257,14 +261,16 @@ def serializedMatMul(
     factor: int = 0,
     keep_precision: bool = False,
 ) -> torch.Tensor:
-    """Computes lhs @ rhs, on hardware in `factor` parts.
+    """Computes lhs @ rhs in `factor` parts, one after the other.
+
+    The parts take less temporary memory at a time, and more cycles. Values do not change.
 
     Args:
         lhs: A tensor [..., a, b].
         rhs: A tensor [..., b, c].
         mode: The dimension that is divided: a (InputChannels), b (ReducingDim) or
             c (OutputChannels).
-        factor: The number of parts.
+        factor: The number of parts; 0 and 1 do not divide.
         keep_precision: Kept for compatibility.
 
     Returns:
@@ -293,7 +299,9 @@ def serializedMatMul(
             f"[serializedMatMul] factor {factor} does not divide the dimension of {mode.name}, "
             f"{size}. Choose a divisor."
         )
-    return torch.matmul(lhs, rhs)
+    if factor <= 1 or not _native.is_tracing():
+        return torch.matmul(lhs, rhs)
+    return torch.ops.poptorch.serialized_matmul(lhs, rhs, _SERIAL[mode.value], factor)
 
 
 def _check(holds: bool, text: str) -> None:

@@ -161,7 +161,6 @@ TEST(CostModel, ElementwiseWorkExchangesNothing) {
   const Terms terms = work_terms(gc200(), {.flops = 1e6, .elements = 1e6});
   EXPECT_EQ(terms.exchange, 0);
   EXPECT_EQ(terms.sync, constants().sync);
-  EXPECT_EQ(work_terms(gc200(), {.flops = 1e6, .elements = 1e6, .joins = true}).sync, 0);
 }
 
 TEST(CostModel, TransfersOffTheChipAreSlowerOnSlowerPaths) {

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from popxl._impl.records import of
 from popxl.ops.build import OpBuild, check_same_dtype, composed
+from popxl.ops.linear import memory_plan
 from popxl.tensor import Tensor
 
 PadType: TypeAlias = Literal["not_set", "same_upper", "same_lower", "valid"]
@@ -42,6 +43,11 @@ def padded(op: OpBuild, value: Any, low: list[int], high: list[int], fill: float
     return op("pad", value, low=[0, 0, *low], high=[0, 0, *high], value=fill)
 
 
+def _plan(shares: "Sequence[float] | None", partials: "Sequence[Any] | None") -> dict[str, Any]:
+    """Returns the attributes for the hints of one convolution: the first of each list."""
+    return memory_plan(shares[0] if shares else None, partials[0] if partials else None)
+
+
 def conv_body(
     t: Tensor,
     weight: Tensor,
@@ -50,6 +56,7 @@ def conv_body(
     dilation: Sequence[int],
     groups: int,
     pad_type: str,
+    plan: "dict[str, Any] | None" = None,
 ) -> Callable[[OpBuild, Any, Any], Any]:
     """Returns a function that convolves values like `t` with values like `weight`.
 
@@ -71,6 +78,7 @@ def conv_body(
             padding=low if low == high else [0] * len(kernel),
             dilation=list(dilation),
             groups=groups,
+            **(plan or {}),
         )
 
     return body
@@ -98,15 +106,18 @@ def conv(
         dilation: The distance of the kernel's elements.
         groups: The number of groups of channels.
         pad_type: "same_upper", "same_lower" and "valid" determine the padding.
-        available_memory_proportions: A hint for hardware.
-        partials_types: A hint for hardware.
+        available_memory_proportions: The share of a tile's memory for temporary data, 0 to 1, in a
+            list. It changes modelled cycles and memory.
+        partials_types: The type of partial sums in float16, in a list: "half", which rounds them,
+            or "float", the default.
         enable_conv_dithering: A hint for hardware.
 
     Raises:
         ValueError: Shapes, dtypes or numbers do not fit.
     """
     check_same_dtype("Conv", t, weight)
-    body = conv_body(t, weight, stride, padding, dilation, groups, pad_type)
+    plan = _plan(available_memory_proportions, partials_types)
+    body = conv_body(t, weight, stride, padding, dilation, groups, pad_type, plan)
     values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
     hints = {
         "available_memory_proportions": available_memory_proportions,
@@ -176,6 +187,7 @@ def conv_transpose_body(
     pad_type: str,
     output_padding: Sequence[int],
     output_shape: Sequence[int],
+    plan: "dict[str, Any] | None" = None,
 ) -> Callable[[OpBuild, Any, Any], Any]:
     """Returns a function for the transposed convolution of values like `t` and `weight`."""
     rank = weight.rank - 2
@@ -195,6 +207,7 @@ def conv_transpose_body(
             output_padding=extra,
             dilation=list(dilation),
             groups=groups,
+            **(plan or {}),
         )
         if low == high:
             return out
@@ -235,18 +248,17 @@ def conv_transpose(
         stride: The step of the window, in each dimension.
         dilation: The distance between the kernel's elements, in each dimension.
         groups: The number of groups of channels.
-        available_memory_proportions: Accepted as hints for hardware; the emulator's values do not
-            depend on them.
-        partials_types: Accepted as hints for hardware; the emulator's values do not depend on them.
-        enable_conv_dithering: Accepted as a hint for hardware; the emulator's values do not depend
-            on it.
+        available_memory_proportions: See `conv`.
+        partials_types: See `conv`.
+        enable_conv_dithering: A hint for hardware.
 
     Raises:
         ValueError: Shapes do not fit.
     """
     check_same_dtype("ConvTranspose", t, weight)
+    plan = _plan(available_memory_proportions, partials_types)
     body = conv_transpose_body(
-        t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape
+        t, weight, stride, padding, dilation, groups, pad_type, output_padding, output_shape, plan
     )
     values = lambda op: body(op, of(t).read(), of(weight).read())  # noqa: E731
     hints = {

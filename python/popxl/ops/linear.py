@@ -21,6 +21,25 @@ def _check_partials(partials_type: "dtype_class | None") -> None:
         raise ValueError(f"partials_type must be float16 or float32 but is {partials_type}.")
 
 
+def memory_plan(share: "float | None", partials: Any) -> dict[str, Any]:
+    """Returns the attributes of a core op for the hints of a product or convolution.
+
+    Args:
+        share: The share of memory, or None.
+        partials: A dtype, or its name as PopART has it; None for the default.
+
+    Raises:
+        ValueError: The share is not from 0 to 1.
+    """
+    if share is not None and not 0 <= share <= 1:
+        raise ValueError(f"The available memory proportion must be from 0 to 1 but is {share}.")
+    plan: dict[str, Any] = {} if share is None else {"memory_proportion": float(share)}
+    if partials is not None:
+        half = partials is dtypes.float16 or str(partials).lower() in ("half", "float16")
+        plan["partials"] = "half" if half else "float"
+    return plan
+
+
 def check_sizes(lhs: Tensor, rhs: Tensor) -> None:
     """Raises ValueError unless the two can be multiplied."""
     if not lhs.rank or not rhs.rank:
@@ -29,12 +48,19 @@ def check_sizes(lhs: Tensor, rhs: Tensor) -> None:
         raise ValueError(f"matmul cannot multiply {lhs.shape} by {rhs.shape}: sizes differ.")
 
 
-def matmul_values(op: OpBuild, a: Any, b: Any) -> Any:
-    """Returns the product of two values; vectors count as row and column."""
+def matmul_values(op: OpBuild, a: Any, b: Any, **plan: Any) -> Any:
+    """Returns the product of two values; vectors count as row and column.
+
+    Args:
+        op: The op.
+        a: The first value.
+        b: The second value.
+        plan: The attributes `partials` and `memory_proportion` of the core op.
+    """
     row, column = len(a.type[1]) == 1, len(b.type[1]) == 1
     a = op("reshape", a, shape=[1, *a.type[1]]) if row else a
     b = op("reshape", b, shape=[*b.type[1], 1]) if column else b
-    out = op("matmul", a, b)
+    out = op("matmul", a, b, **plan)
     shape = list(out.type[1])
     if column:
         del shape[-1]
@@ -57,10 +83,11 @@ def matmul(
     Args:
         lhs: The left operand.
         rhs: The right operand.
-        available_memory_proportion: A hint for hardware.
+        available_memory_proportion: The share of a tile's memory for temporary data, 0 to 1. It
+            changes modelled cycles and memory.
         output_type: float16 or float32; by default the operands' type.
-        partials_type: A hint for hardware: float16 or float32; by default the session option
-            partialsTypeMatMuls.
+        partials_type: The type of partial sums of operands in float16: float16, which rounds them,
+            or float32; by default the session option partialsTypeMatMuls, or else float32.
 
     Raises:
         ValueError: Shapes, dtypes or options do not fit.
@@ -72,17 +99,16 @@ def matmul(
 
     _check_partials(partials_type)
 
+    option = get_ir()._pb_ir.getSessionOptions().partialsTypeMatMuls or "float"
+    partials = partials_type or dtype_class.as_dtype(option)
+    plan = memory_plan(available_memory_proportion, partials)
+
     def body(op: OpBuild) -> Any:
         a, b = of(lhs).read(), of(rhs).read()
         if output_type is not None and output_type is not lhs.dtype:
             a, b = op.cast(a, output_type), op.cast(b, output_type)
-        return matmul_values(op, a, b)
+        return matmul_values(op, a, b, **plan)
 
-    partials = partials_type or lhs.dtype
-    if partials_type is None and (
-        option := get_ir()._pb_ir.getSessionOptions().partialsTypeMatMuls
-    ):
-        partials = dtype_class.as_dtype(option)
     return composed(
         "MatMul",
         [lhs, rhs],

@@ -5,7 +5,6 @@ import json
 import poptorch
 import pytest
 import torch
-from poptorch_core import _core
 from torch import nn
 
 PLAN = poptorch.MultiConvPlanType
@@ -153,21 +152,18 @@ def account(scope):
     return counts, cycles
 
 
-def test_the_account_has_one_op_and_one_launch(world):
+def test_the_account_has_one_op(world):
     if world is not None:
         pytest.skip("counts are those of one run on one IPU")
     counts, cycles = account(None)
     assert counts == {"conv": 4}
-    constants = {name: value for name, value, *_ in _core.cost_constants()}
-    launch = constants["launch"] + constants["sync"]
-    alone, serial = cycles["conv"], poptorch.MultiConv().planType(PLAN.Serial)
-    counts, cycles = account(serial)
-    assert counts == {"conv": 1, "multi_conv": 1} and sum(cycles.values()) == alone
-    counts, cycles = account(poptorch.MultiConv())
-    assert counts == {"conv": 1, "multi_conv": 1}
-    # Each of the two others saves its launches: for the exchange, the products and the sum.
-    saved = (alone - sum(cycles.values())) / launch
-    assert round(saved) in (4, 6) and saved == pytest.approx(round(saved), rel=1e-3)
+    alone = cycles["conv"]
+    counts, serial = account(poptorch.MultiConv().planType(PLAN.Serial))
+    assert counts == {"conv": 1, "multi_conv": 1} and sum(serial.values()) == alone
+    counts, parallel = account(poptorch.MultiConv())
+    assert counts == {"conv": 1, "multi_conv": 1} and parallel["conv"] == serial["conv"]
+    # At the same time, the three take as long as the slowest.
+    assert serial["multi_conv"] / 3 < parallel["multi_conv"] < serial["multi_conv"] * 2 / 3
 
 
 def test_in_a_pipeline_of_replicas():

@@ -9,6 +9,7 @@
 
 #include "emulator/kernels/base/ending.hpp"
 #include "ir/type.hpp"
+#include "reference/half_sum.hpp"
 
 namespace poptorch::emulator {
 
@@ -83,6 +84,13 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as = Element::kFloat,
                  const Ending* ending = nullptr);
+
+// Computes c = a · b, or c += a · b, in float32 with sums that are rounded to float16 after every
+// reference::kHalfPartials terms and at the end. If it accumulates, c holds sums of a multiple of
+// as many terms. Operands hold values of float16, so that products are exact.
+void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
+                        int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* scratch,
+                        Element packed_as = Element::kFloat);
 
 // Computes c = a · b + bias for an unpacked, row-major b (b.col == 1) and few rows.
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,

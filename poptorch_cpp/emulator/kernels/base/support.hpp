@@ -112,7 +112,8 @@ KernelRequest with_all_operands(const KernelRequest& request);
 std::unique_ptr<BoundKernel> without_added_operands(std::unique_ptr<BoundKernel> kernel,
                                                     const KernelRequest& request);
 bool has_half(const KernelRequest& request);
-bool only_float_to_32(const KernelRequest& request);  // no f64, f8 or complex operand or result
+bool has_half_partials(const KernelRequest& request);  // of an op with the attribute `partials`
+bool only_float_to_32(const KernelRequest& request);   // no f64, f8 or complex operand or result
 
 // A row's bind function: f32 binds directly, half types are widened, and the reference runs the
 // rest.

@@ -147,6 +147,10 @@ bool any_type(const KernelRequest& request, F f) {
 
 bool has_half(const KernelRequest& request) { return any_type(request, is_half); }
 
+bool has_half_partials(const KernelRequest& request) {
+  return request.attr<std::string>("partials") == "half";
+}
+
 bool only_float_to_32(const KernelRequest& request) {
   return !any_type(request, [](DType d) {
     return ir::is_complex(d) || (ir::is_float(d) && d != DType::kF32 && !is_half(d));

@@ -5,6 +5,7 @@
 #include "emulator/kernels/conv/conv_f16.hpp"
 #include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_grad.hpp"
+#include "emulator/kernels/conv/conv_half_partials.hpp"
 #include "emulator/kernels/conv/conv_onednn.hpp"
 #include "emulator/kernels/conv/conv_transpose.hpp"
 
@@ -32,6 +33,7 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
                                    request.outputs[0].shape);
+  if (has_half_partials(request)) return make_half_partials_conv(request, shape);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise(request, shape)) return kernel;
   }
@@ -54,7 +56,8 @@ std::unique_ptr<BoundKernel> bind_f16_conv(const KernelRequest& request) {
 
 std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
   const bool is_f16 = request.inputs[0] && request.inputs[0]->dtype == ir::DType::kF16 &&
-                      request.inputs[1] && request.inputs[1]->dtype == ir::DType::kF16;
+                      request.inputs[1] && request.inputs[1]->dtype == ir::DType::kF16 &&
+                      !has_half_partials(request);
   return is_f16 ? bind_floats<bind_f16_conv>(request) : bind_floats<bind_conv>(request);
 }
 
@@ -62,6 +65,7 @@ std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
                                    request.inputs[0]->shape);
+  if (has_half_partials(request)) return make_half_partials_grad_input(shape);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise_grad_input(shape)) return kernel;
   }
@@ -91,6 +95,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
                                    request.inputs[1]->shape);
+  if (has_half_partials(request)) return make_half_partials_grad_weight(shape);
   if (shape.depthwise()) return make_depthwise_grad_weight(shape);
   if (auto kernel = make_onednn_grad_weight(request, shape)) return kernel;
   return make_conv_grad_weight(shape);

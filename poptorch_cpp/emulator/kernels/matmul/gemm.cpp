@@ -22,6 +22,13 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
                            packed_as, ending);
 }
 
+void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
+                        int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* scratch,
+                        Element packed_as) {
+  kernel_set().gemm.half_partials(m, n, k, a, packed, panel_k, c, ldc, accumulate, scratch,
+                                  packed_as);
+}
+
 void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc) {
   kernel_set().gemm.rows(m, n, k, a, b, bias, c, ldc);

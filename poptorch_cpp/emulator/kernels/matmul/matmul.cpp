@@ -40,7 +40,8 @@ class Gemm final : public BoundKernel {
         epilogue_(request),
         output_(static_cast<int>(request.inputs.size())),
         keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]),
-        half_result_(ir::is_half(p_.result)) {
+        half_result_(ir::is_half(p_.result)),
+        half_partials_(has_half_partials(request)) {
     choose_route();
     in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
                     !p_.has_bias && !keep_ && epilogue_.takes_product();
@@ -108,6 +109,7 @@ class Gemm final : public BoundKernel {
   };
 
   void choose_route() {
+    if (half_partials_) return;
     const bool b_rows = p_.b.col == 1, b_columns = p_.b.row == 1 && p_.a.col == 1;
     if (b_rows && (p_.m <= 24 || p_.k <= 32)) {
       route_ = Route::kRows;
@@ -209,7 +211,12 @@ class Gemm final : public BoundKernel {
     const OperandView a = operand(args, 0, p_.a_batch[batch]).from(rows.begin, 0);
     const OperandView b = operand(args, 1, p_.b_batch[batch]).from(0, cols.begin);
     const float* added = bias(args, cols);
-    if (route_ == Route::kRows) {
+    if (half_partials_) {
+      float* packing = reinterpret_cast<float*>(args.scratch + packing_at_);
+      gemm_half_partials(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data,
+                         p_.k, c, ldc, false, packing, p_.b.element);
+      if (added) add_bias(added, rows.size(), cols.size(), c, ldc);
+    } else if (route_ == Route::kRows) {
       gemm_rows(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
     } else if (route_ == Route::kDots) {
       gemm_dots(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
@@ -227,7 +234,13 @@ class Gemm final : public BoundKernel {
   }
 
   bool has_ending() const {
-    return route_ == Route::kPacked && !half_result_ && epilogue_.is_ending();
+    return route_ == Route::kPacked && !half_result_ && !half_partials_ && epilogue_.is_ending();
+  }
+
+  static void add_bias(const float* bias, int64_t rows, int64_t cols, float* c, int64_t ldc) {
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < cols; ++j) c[i * ldc + j] += bias[j];
+    }
   }
 
   // Rounds a block to the type of the result.
@@ -259,7 +272,7 @@ class Gemm final : public BoundKernel {
   int output_;
   bool in_registers_ = false;
   bool keep_;  // output 0 itself is used, not only the chain's result
-  bool half_result_;
+  bool half_result_, half_partials_;
   Route route_ = Route::kPacked;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;
   std::vector<Converted> converted_;

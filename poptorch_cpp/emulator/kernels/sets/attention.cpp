@@ -9,7 +9,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-constexpr int64_t kQueries = 48;    // of a block
+constexpr int64_t kQueries = 48;  // of a block
+static_assert(kQueries % reference::kHalfPartials == 0);
 constexpr int64_t kFewQueries = 4;  // that do not repay packing keys and values: decoding
 
 struct Heads {
@@ -21,6 +22,7 @@ struct Heads {
   int64_t mask_row = 0, mask_col = 0;
   TypedBuffer mask;
   bool masked = false;
+  bool halves = false;  // partial sums are float16
 
   explicit Heads(const KernelRequest& request)
       : heads(request.inputs[0]->shape[0] * request.inputs[0]->shape[1]),
@@ -31,7 +33,8 @@ struct Heads {
         scale(static_cast<float>(request.attr<double>("scale"))),
         causal(request.attr<bool>("causal")),
         mask(typed_input(request, 3)),
-        masked(request.inputs[3].has_value()) {
+        masked(request.inputs[3].has_value()),
+        halves(has_half_partials(request)) {
     if (!masked) return;
     const int64_t inner = request.inputs[0]->shape[1];
     const ir::Shape strides = broadcast_strides(
@@ -61,6 +64,22 @@ struct Heads {
       const float* added = mask.read(args, first + i * mask_col, distinct, held);
       for (int64_t j = 0; j < n; ++j) s[i + j] += added[j * mask_col];
     }
+  }
+  // Computes c = a · b or, if it accumulates, c += a · b. With half partials, the operand a is
+  // rounded to float16 if the op computed it.
+  void multiply(int64_t m, int64_t n, int64_t k, const MatrixView& a, const float* packed,
+                int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* packing) const {
+    if (halves) {
+      gemm_half_partials(m, n, k, a, packed, panel_k, c, ldc, accumulate, packing);
+    } else {
+      gemm_packed(m, n, k, a, packed, panel_k, nullptr, c, ldc, accumulate, packing);
+    }
+  }
+  void round_operand(float* x, int64_t count) const {
+    if (!halves) return;
+    MicroArgs args;
+    args.src[0] = args.dst[0] = x;
+    kHalfConversions.narrow(args, count);
   }
   int64_t ns() const { return heads * queries * keys * (width + value_width) / 40; }
 };
@@ -111,7 +130,7 @@ class Forward final : public BoundKernel {
         const OperandView k = k_.view(args, head * K * d, 1, d);
         gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
       } else {
-        gemm_packed(rows, seen, d, queries, keys, d, nullptr, scores, K, false, nullptr);
+        h_.multiply(rows, seen, d, queries, keys, d, scores, K, false, nullptr);
       }
       for (int64_t r = 0; r < rows; ++r) {
         float* s = scores + r * K;
@@ -124,6 +143,7 @@ class Forward final : public BoundKernel {
         const float total = lanes::sum(seen, [s](int64_t j) { return s[j]; });
         const float inverse = blind ? 0.0f : 1.0f / total;
         for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
+        h_.round_operand(s, seen);
         if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
       }
       float* o = o_.begin(args, first_o, held_o);
@@ -131,14 +151,14 @@ class Forward final : public BoundKernel {
         const OperandView v = v_.view(args, head * K * e, e, 1);
         gemm_rows(rows, e, seen, weights, v, nullptr, o, e);
       } else {
-        gemm_packed(rows, e, seen, weights, values, K, nullptr, o, e, false, nullptr);
+        h_.multiply(rows, e, seen, weights, values, K, o, e, false, nullptr);
       }
       o_.write(args, first_o, rows * e, held_o);
     }
   }
 
  private:
-  bool is_few() const { return h_.queries <= kFewQueries; }
+  bool is_few() const { return h_.queries <= kFewQueries && !h_.halves; }
 
   Heads h_;
   TypedBuffer q_, k_, v_, o_;
@@ -201,8 +221,8 @@ class Backward final : public BoundKernel {
     std::fill_n(dv, K * e, 0.0f);
     for (int64_t i = 0; i < L; i += kQueries) {
       const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
-      gemm_packed(rows, seen, d, {q + i * d, d, 1}, keys, d, nullptr, p, K, false, nullptr);
-      gemm_packed(rows, seen, e, {grad + i * e, e, 1}, values, e, nullptr, dp, K, false, nullptr);
+      h_.multiply(rows, seen, d, {q + i * d, d, 1}, keys, d, p, K, false, nullptr);
+      h_.multiply(rows, seen, e, {grad + i * e, e, 1}, values, e, dp, K, false, nullptr);
       for (int64_t r = 0; r < rows; ++r) {
         float *s = p + r * K, *ds = dp + r * K;
         h_.finish_scores(args, head, i + r, s, seen);
@@ -214,13 +234,14 @@ class Backward final : public BoundKernel {
           s[j] = vec::exp(s[j] - shift);
           ds[j] = s[j] * (ds[j] - delta) * h_.scale;
         }
+        h_.round_operand(s, seen);
+        h_.round_operand(ds, seen);
       }
-      gemm_packed(rows, d, seen, {dp, K, 1}, rows_of_keys, K, nullptr, dq + i * d, d, false,
-                  nullptr);
+      h_.multiply(rows, d, seen, {dp, K, 1}, rows_of_keys, K, dq + i * d, d, false, nullptr);
       pack_panels({q + i * d, d, 1}, rows, d, 0, h_.panels_of(d), packed_q, rows);
       pack_panels({grad + i * e, e, 1}, rows, e, 0, h_.panels_of(e), packed_do, rows);
-      gemm_packed(seen, d, rows, {dp, 1, K}, packed_q, rows, nullptr, dk, d, true, packing);
-      gemm_packed(seen, e, rows, {p, 1, K}, packed_do, rows, nullptr, dv, e, true, packing);
+      h_.multiply(seen, d, rows, {dp, 1, K}, packed_q, rows, dk, d, true, packing);
+      h_.multiply(seen, e, rows, {p, 1, K}, packed_do, rows, dv, e, true, packing);
     }
     out_[0].write(args, head * L * d, L * d, dq);
     out_[1].write(args, head * K * d, K * d, dk);

@@ -6,6 +6,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
+using reference::kHalfPartials;
+
 void pack(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last, void* packed,
           int64_t panel_k) {
   if (b.element == Element::kFloat) {
@@ -87,6 +89,58 @@ void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void
   }
 }
 
+// Rounds a block of c to float16.
+void round_block(float* c, int64_t ldc, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; ++i, c += ldc) {
+    int64_t j = 0;
+    for (; j + kLanes <= columns; j += kLanes) {
+      store(c + j, round_to_half(load<Widest>(c + j)));
+    }
+    if (j == columns) continue;
+    const Mask rest = first_lanes(columns - j);
+    store(c + j, rest, round_to_half(load(c + j, rest)));
+  }
+}
+
+void by_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* b,
+                      int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* scratch,
+                      Element packed_as) {
+  static_assert(kDepth % kHalfPartials == 0);
+  for (int64_t top = 0; top < m; top += kRowBlock) {
+    const int64_t rows = std::min(kRowBlock, m - top);
+    for (int64_t p = 0; p < k || p == 0; p += kDepth) {
+      const int64_t depth = std::min(kDepth, k - p);
+      const LeftBlock left = left_block(a.from(top, p), rows, depth, scratch);
+      PanelRows panels(b, packed_as, panel_k, p, depth);
+      for (int64_t j = 0; j < n; j += kTileColumns) {
+        const float* right = panels.at(j, n - j);
+        const int64_t columns = std::min(kTileColumns, n - j);
+        for_row_panels(rows, [&](int64_t first, int count) {
+          const MatrixView panel = left.panel(first, count);
+          float* sums = c + (top + first) * ldc + j;
+          for (int64_t q = 0; q < depth || q == 0; q += kHalfPartials) {
+            run_tile(count, {.a = panel.from(0, q).data,
+                             .a_row = panel.row,
+                             .a_col = panel.col,
+                             .b = right + q * kPanel,
+                             .b_row = kPanel,
+                             .b_vector = kLanes == kPanel ? panels.panel_step() : kLanes,
+                             .bias = nullptr,
+                             .c = sums,
+                             .ldc = ldc,
+                             .k = std::min(kHalfPartials, depth - q),
+                             .columns = columns,
+                             .accumulate = false,
+                             .masked_b = false,
+                             .resume = accumulate || p > 0 || q > 0});
+            round_block(sums, ldc, count, columns);
+          }
+        });
+      }
+    }
+  }
+}
+
 // Columns of an unpacked b that are converted at once: two lines of halves of a row.
 constexpr int64_t kHalfColumns = 64;
 
@@ -134,6 +188,6 @@ void by_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const Operand
 
 }  // namespace
 
-constinit const GemmRoutines kGemmRoutines = {pack, by_panels, by_rows, by_dots};
+constinit const GemmRoutines kGemmRoutines = {pack, by_panels, by_half_partials, by_rows, by_dots};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -25,6 +25,7 @@ constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its
 struct GemmRoutines {
   decltype(&pack_panels) pack;
   decltype(&gemm_packed) packed;
+  decltype(&gemm_half_partials) half_partials;
   decltype(&gemm_rows) rows;
   decltype(&gemm_dots) dots;
 };

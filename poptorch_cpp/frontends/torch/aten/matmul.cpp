@@ -9,12 +9,12 @@ using Values = std::vector<TensorValue>;
 
 // Multiplies operands of any ranks, as torch.matmul does: vectors are rows on the left and columns
 // on the right.
-Val matmul(Call& c, Val a, Val b) {
+Val matmul(Call& c, Val a, Val b, const ir::Attrs& attrs = {}) {
   const int64_t a_rank = a.type().rank(), b_rank = b.type().rank();
   if (a_rank == 0 || b_rank == 0) c.fail("both operands need at least one dimension.");
   if (a_rank == 1) a = c.reshape(a, {1, a.type().shape[0]});
   if (b_rank == 1) b = c.reshape(b, {b.type().shape[0], 1});
-  const Val product = c.emit("matmul", {a, b});
+  const Val product = c.emit("matmul", {a, b}, attrs);
   Shape shape = product.type().shape;
   if (b_rank == 1) shape.pop_back();
   if (a_rank == 1) shape.erase(shape.end() - (b_rank == 1 ? 1 : 2));
@@ -25,6 +25,14 @@ Values product(Call& c) {
   const DType dtype = product_type(c, {0, 1});
   if (!ir::is_float(dtype)) return {};
   return {{matmul(c, c.operand(0, dtype), c.operand(1, dtype)), dtype}};
+}
+
+// Implements poptorch.serializedMatMul.
+Values serialized_product(Call& c) {
+  const DType dtype = product_type(c, {0, 1});
+  if (!ir::is_float(dtype)) return {};
+  const ir::Attrs parts = {{"serial", c.text("serial")}, {"parts", c.integer("parts", 1)}};
+  return {{matmul(c, c.operand(0, dtype), c.operand(1, dtype), parts), dtype}};
 }
 
 Values linear(Call& c) {
@@ -107,6 +115,7 @@ Values scaled_outer_product(Call& c) {
 void add_matmul_rules(Rules& r) {
   for (const char* op : {"matmul", "mm", "bmm", "mv", "dot", "vdot"}) r.add(op, product);
   for (const char* op : {"addmm", "baddbmm", "addmv"}) r.add(op, scaled_product);
+  r.add("poptorch::serialized_matmul", serialized_product);
   r.add("linear", linear);
   r.add("bilinear", bilinear);
   r.add("addr", scaled_outer_product);

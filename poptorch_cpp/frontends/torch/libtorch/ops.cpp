@@ -209,7 +209,11 @@ torch::Tensor serializedMatMul(const torch::Tensor& lhs, const torch::Tensor& rh
     throw UserError(str("[serializedMatMul] factor ", factor, " does not divide the dimension, ",
                         size, ". Choose a divisor."));
   }
-  return torch::matmul(lhs, rhs);
+  if (mode == Mode::Disabled || factor <= 1 || !isRunningOnIpu()) return torch::matmul(lhs, rhs);
+  const std::string serial = mode == Mode::InputChannels ? "rows"
+                             : mode == Mode::ReducingDim ? "inner"
+                                                         : "columns";
+  return call_own("poptorch::serialized_matmul", lhs, rhs, serial, factor);
 }
 
 torch::Tensor dynamic_slice(const torch::Tensor& tensor, int64_t dim, const torch::Tensor& start,

@@ -18,14 +18,14 @@ class MultiConv:
     """A context manager that joins the convolutions inside into one op, without changing values.
 
     The convolutions must not need each other's results; other ops may be between them. With
-    planType() Parallel, the default, they run in one launch; with Serial one after the other. The
-    other settings are only hints for hardware: one value for all convolutions, or a list with one
-    for each. Each setter returns the object, which may be used several times. On the CPU it does
-    nothing.
+    planType() Parallel, the default, they run at the same time and share the tiles; with Serial one
+    after the other. Settings change the modelled cycles and memory, and half partials the values.
+    They are one value for all convolutions, or a list with one for each. Each setter returns the
+    object, which may be used several times. On the CPU it does nothing.
 
     Raises:
         poptorch.Error: At compilation, if it is inside another MultiConv, contains no convolution,
-            or a list has another length than the number of convolutions.
+            a list has another length than the number of convolutions, or a number is out of range.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class MultiConv:
         return self._set("availableMemoryProportions", values)
 
     def partialsTypes(self, value: "torch.dtype | Sequence[torch.dtype]") -> "MultiConv":
-        """Sets the dtypes of partial sums.
+        """Sets the dtypes of partial sums of convolutions in float16, instead of setPartialsType.
 
         Args:
             value: The dtype of each convolution, or one for all.
@@ -77,7 +77,7 @@ class MultiConv:
         return self._set("planType", [] if value is None else [value.name.lower()])
 
     def perConvReservedTiles(self, value: int) -> "MultiConv":
-        """Sets the number of tiles that are reserved for each convolution.
+        """Sets the least number of tiles of each convolution in a parallel plan, 50 by default.
 
         Args:
             value: The number of tiles.
@@ -90,10 +90,10 @@ class MultiConv:
         return self._set("perConvReservedTiles", [value])
 
     def cycleBackOff(self, value: float) -> "MultiConv":
-        """Sets how far from the fastest plan the search for a parallel plan begins.
+        """Sets how far from the fastest plan the search for a parallel plan begins, by default 0.1.
 
         Args:
-            value: The distance, from 0 to 1.
+            value: The share of the cycles of the slowest convolution that is added, from 0 to 1.
 
         Raises:
             AssertionError: `value` is not a float.

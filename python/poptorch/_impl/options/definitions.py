@@ -106,8 +106,8 @@ class PrecisionOptions(PrecisionRows):
     ROWS = (
         *core_table.rows_of("Precision", kept=_of_precision),
         Row("setPartialsType", torch.float, _check_partials_type, COMPILE,
-            "Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the "
-            "modelled cycles, never values.",
+            "Sets the dtype of partial sums of matmuls and convolutions in float16. Half partials "
+            "round the sums after every 16 terms, and take fewer modelled cycles.",
             attribute="partials_type", argument="dtype",
             says={"half_partials": lambda precision: precision.partials_type == torch.half},
             session=Session(_write_partials, _read_partials)),

@@ -59,8 +59,8 @@ class PrecisionRows(OptionGroup):
             poptorch.Error: A number is not in the range of the option.
         """
     def setPartialsType(self, dtype: dtype) -> Self:
-        """Sets the dtype of partial sums of matmuls and convolutions in float16. It changes the
-        modelled cycles, never values.
+        """Sets the dtype of partial sums of matmuls and convolutions in float16. Half partials
+        round the sums after every 16 terms, and take fewer modelled cycles.
 
         Default: torch.float32. Takes effect at: compilation.
 

@@ -317,6 +317,10 @@ at::Tensor eager_overlap(const at::Tensor& x, const std::string&, const std::str
   return x.clone();
 }
 
+at::Tensor eager_product(const at::Tensor& a, const at::Tensor& b, const std::string&, int64_t) {
+  return a.matmul(b);
+}
+
 // Implements poptorch.identity_loss in eager mode, where it is an identity or a reduction. The
 // tracer has a row for it.
 at::Tensor eager_identity_loss(const at::Tensor& x, const std::string& reduction) {
@@ -352,6 +356,7 @@ void end_trace(const std::string& why) {
 TORCH_LIBRARY(poptorch, m) {
   m.def("recomputation_checkpoint(Tensor x) -> Tensor", eager_checkpoint);
   m.def("set_overlap(Tensor x, str host, str loop) -> Tensor", eager_overlap);
+  m.def("serialized_matmul(Tensor a, Tensor b, str serial, int parts) -> Tensor", eager_product);
   m.def("identity_loss(Tensor x, str reduction) -> Tensor", eager_identity_loss);
   m.def("push_name_scope(str name) -> ()", push_name_scope);
   m.def("pop_name_scope() -> ()", pop_name_scope);

@@ -21,6 +21,28 @@ std::string with_labels(const std::string& labels, const JsonObject& more) {
   return labels.substr(0, labels.size() - 1) + ", " + text.substr(1);
 }
 
+// Sets what an option of the scope changes on a convolution. Throws UserError for a number that the
+// option cannot have.
+void set_option(ir::Op& op, const std::string& name, const std::string& value,
+                const std::string& place) {
+  if (name == "partialsTypes") return op.set_attr("partials", value);
+  if (name == "availableMemoryProportions" || name == "cycleBackOff") {
+    const double share = std::stod(value);
+    if (!(share >= 0 && share <= 1)) {
+      throw UserError(
+          str("[MultiConv] ", name, " has ", value, ". Give a number from 0 to 1.", place));
+    }
+    return op.set_attr(name == "cycleBackOff" ? "cycle_back_off" : "memory_proportion", share);
+  }
+  if (name != "perConvReservedTiles") return;
+  const int64_t tiles = std::stoll(value);
+  if (tiles < 0 || tiles > ir::kMaxElements) {
+    throw UserError(str("[MultiConv] perConvReservedTiles is ", value,
+                        ". Give the number of tiles to reserve, from 0.", place));
+  }
+  op.set_attr("reserved_tiles", tiles);
+}
+
 }  // namespace
 
 void MultiConvs::begin(const std::string& place) {
@@ -69,7 +91,9 @@ void MultiConvs::end(const MultiConvSettings& settings, const std::string& place
     op->set_attr("plan", std::string(settings.serial ? "serial" : "parallel"));
     JsonObject labels;
     for (const auto& [name, values] : settings.values) {
-      labels.emplace_back(name, values[values.size() == 1 ? 0 : i]);
+      const std::string& value = values[values.size() == 1 ? 0 : i];
+      set_option(*op, name, value, place);
+      labels.emplace_back(name, value);
     }
     if (!labels.empty()) op->labels = with_labels(op->labels.text(), labels);
   }
