@@ -43,7 +43,7 @@ TEST(Endings, AreThoseOfTheChainOnEverySet) {
       set->gemm.pack({b.data(), n, 1}, k, n, 0, (n + kPanel - 1) / kPanel, packed.data(), k);
       auto run = [&](Floats& c, const Ending* ending) {
         set->gemm.packed(m, n, k, {a.data(), k, 1}, packed.data(), k, bias.data(), c.data(), n,
-                         false, nullptr, Element::kFloat, ending);
+                         false, nullptr, Element::kFloat, ending, nullptr);
       };
       run(plain, nullptr);
       const Ending ending{.scale = scale.data(),
@@ -74,8 +74,8 @@ TEST(Endings, AreThoseOfTheChainOnEverySet) {
 }
 
 struct EndedOp {
-  const char *state, *op;  // op(x, w) → f32[4,40,6,6] or f32[144,40]
-  const char* type;
+  std::string state, op;  // op(x, w) → f32[batch,40,6,6]
+  std::string type;
 };
 const EndedOp kEnded[] = {
     {"f32[40,24,1,1]", "conv(%x, %w) {dilation=[1, 1], padding=[0, 0], strides=[1, 1]}",
@@ -90,36 +90,38 @@ const EndedOp kEnded[] = {
      "f32[3,40,6,6]"},
 };
 
+// Returns `text` with tensors of f32 as tensors of `dtype`.
+std::string with_type(std::string text, const std::string& dtype) {
+  return text.replace(text.find("f32"), 3, dtype);
+}
+
 TEST(Endings, AreFusedWithoutAnotherBit) {
-  for (const EndedOp& ended : kEnded) {
-    const std::string batch(1, ended.type[4]);
-    const std::string image = "f32[" + batch + ",40,6,6]";
-    const std::string program_text = std::string("state \"w\" : ") + ended.state + R"(
-graph @main(%x: )" + ended.type +
-                                     ", %z: " + image + ", %c: f32[40], %v: f32[40]) -> (" + image +
-                                     ", " + image + ", " + image +
-                                     ") {\n  %w = variable() {name=\"w\"} : " + ended.state +
-                                     "\n  %h = " + ended.op + " : " + image + R"(
-  %s, %t = batch_norm_factors(%c, %c, %c, %v) : f32[40], f32[40]
-  %scale = reshape(%s) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]
-  %shift = reshape(%t) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]
-  %n = scale_shift(%h, %scale, %shift) : )" +
-                                     image + R"(
-  %m = add(%z, %n) : )" + image + R"(
-  %y = relu(%m) : )" + image +
-                                     "\n  %g = " + ended.op + " : " + image + R"(
-  %u = clamp(%g) {high=0.5, low=-0.25} : )" +
-                                     image + "\n  %i = " + ended.op + " : " + image + R"(
-  %j = scale_shift(%i, %scale, %shift) : )" +
-                                     image + R"(
-  %k = exp(%j) : )" + image + "\n  return %y, %u, %k\n}\n";
-    const program::Program program = lowered(program_text, {.device_iterations = 2});
-    const Outcome apart = outcome(program, {.threads = 1, .fuse = false});
-    EXPECT_EQ(outcome(program, {.threads = 1}), apart) << program_text;
-    EXPECT_EQ(outcome(program, {.threads = 2}), apart) << program_text;
-    const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
-    EXPECT_NE(text.find("; %y:channels_last = [scale_shift add relu](_, "), std::string::npos);
-    EXPECT_NE(text.find("; %u:channels_last = [clamp](_)"), std::string::npos) << text;
+  for (const std::string dtype : {"f32", "f16", "bf16"}) {
+    for (const EndedOp& ended : kEnded) {
+      const std::string state = with_type(ended.state, dtype), type = with_type(ended.type, dtype);
+      const std::string batch(1, ended.type[4]);
+      const std::string image = dtype + "[" + batch + ",40,6,6]";
+      const std::string of_image = " : " + image + "\n";
+      const std::string program_text =
+          "state \"w\" : " + state + "\ngraph @main(%x: " + type + ", %z: " + image +
+          ", %c: f32[40], %v: f32[40]) -> (" + image + ", " + image + ", " + image +
+          ") {\n  %w = variable() {name=\"w\"} : " + state + "\n  %h = " + ended.op + of_image +
+          "  %s, %t = batch_norm_factors(%c, %c, %c, %v) : f32[40], f32[40]\n"
+          "  %scale = reshape(%s) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]\n"
+          "  %shift = reshape(%t) {shape=[1, 40, 1, 1]} : f32[1,40,1,1]\n"
+          "  %n = scale_shift(%h, %scale, %shift)" +
+          of_image + "  %m = add(%z, %n)" + of_image + "  %y = relu(%m)" + of_image +
+          "  %g = " + ended.op + of_image + "  %u = clamp(%g) {high=0.3, low=-0.25}" + of_image +
+          "  %i = " + ended.op + of_image + "  %j = scale_shift(%i, %scale, %shift)" + of_image +
+          "  %k = exp(%j)" + of_image + "  return %y, %u, %k\n}\n";
+      const program::Program program = lowered(program_text, {.device_iterations = 2});
+      const Outcome apart = outcome(program, {.threads = 1, .fuse = false});
+      EXPECT_EQ(outcome(program, {.threads = 1}), apart) << program_text;
+      EXPECT_EQ(outcome(program, {.threads = 2}), apart) << program_text;
+      const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
+      EXPECT_NE(text.find("; %y:channels_last = [scale_shift add relu](_, "), std::string::npos);
+      EXPECT_NE(text.find("; %u:channels_last = [clamp](_)"), std::string::npos) << text;
+    }
   }
 }
 

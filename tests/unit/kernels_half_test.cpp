@@ -30,8 +30,9 @@ TestTensor widened(TestTensor x) {
   return wide;
 }
 
-// Expects `got` to be `wide` rounded to its type; any NaN equals any other.
-void expect_rounded(TestTensor got, const TestTensor& wide) {
+// Expects `got` to be `wide` rounded to its type, or at most `units` beside it; any NaN equals any
+// other.
+void expect_rounded(TestTensor got, const TestTensor& wide, int units = 0) {
   ASSERT_EQ(got.type.elements(), wide.type.elements());
   for (int64_t i = 0; i < got.type.elements(); ++i) {
     const float value = wide.f32()[i];
@@ -40,7 +41,8 @@ void expect_rounded(TestTensor got, const TestTensor& wide) {
     } else if (std::isnan(value)) {
       ASSERT_TRUE(std::isnan(got.at(i))) << i;
     } else {
-      ASSERT_EQ(halves(got)[i], narrowed(got.type.dtype, value)) << i << ": " << value;
+      const int distance = std::abs(halves(got)[i] - narrowed(got.type.dtype, value));
+      ASSERT_LE(distance, units) << i << ": " << value << " and " << got.at(i);
     }
   }
 }
@@ -64,7 +66,13 @@ const HalfProduct kProducts[] = {{1, 8, 8},     {5, 19, 7},    {8, 130, 300}, {1
                                  {33, 70, 260}, {200, 40, 96}, {130, 100, 9}, {7, 1, 64},
                                  {97, 33, 530}, {1, 1, 1},     {24, 65, 129}, {60, 17, 40}};
 
-void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTensor> inputs) {
+// Sets that multiply pairs of bfloat16 sum dot products in another order than those of floats.
+int units_of_dots(DType dtype) {
+  return dtype == DType::kBF16 && kernel_set().gemm.multiplies_pairs ? 1 : 0;
+}
+
+void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTensor> inputs,
+                    int units) {
   std::vector<TestTensor> wide;
   for (const TestTensor& x : inputs) wide.push_back(widened(x));
   std::vector<TestTensor*> given, floats;
@@ -74,7 +82,7 @@ void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTens
   ASSERT_TRUE(run.bind() && oracle.bind());
   expect_deterministic(run);
   oracle.run(1);
-  expect_rounded(run.outputs[0], oracle.outputs[0]);
+  expect_rounded(run.outputs[0], oracle.outputs[0], units);
 }
 
 TEST(HalfProducts, AreTheFloatProductsRoundedOnce) {
@@ -88,7 +96,8 @@ TEST(HalfProducts, AreTheFloatProductsRoundedOnce) {
         const Shape b = tb ? Shape{s.n, s.k} : Shape{s.k, s.n};
         expect_product(
             "matmul", {{"transpose_a", ta}, {"transpose_b", tb}},
-            {random_halves(dtype, a, ++seed, special), random_halves(dtype, b, ++seed, special)});
+            {random_halves(dtype, a, ++seed, special), random_halves(dtype, b, ++seed, special)},
+            tb && !ta ? units_of_dots(dtype) : 0);
       }
     }
   }
@@ -100,7 +109,8 @@ TEST(HalfProducts, AddTheirBias) {
       expect_product(
           "linear", {},
           {random_halves(dtype, {s.m, s.k}, 1, false), random_halves(dtype, {s.n, s.k}, 2, false),
-           random_halves(dtype, {s.n}, 3, false)});
+           random_halves(dtype, {s.n}, 3, false)},
+          units_of_dots(dtype));
     }
   }
 }
@@ -110,7 +120,92 @@ TEST(HalfProducts, BroadcastBatches) {
     for (int64_t rows : {3, 40}) {
       expect_product("matmul", {},
                      {random_halves(dtype, {3, 1, rows, 50}, 1, false),
-                      random_halves(dtype, {2, 50, 33}, 2, false)});
+                      random_halves(dtype, {2, 50, 33}, 2, false)},
+                     0);
+    }
+  }
+}
+
+struct HalfConv {
+  int64_t batch, in, out, groups;
+  Shape size, kernel;
+  int64_t stride, padding, dilation;
+};
+const HalfConv kConvs[] = {{1, 3, 20, 1, {11, 9}, {3, 3}, 2, 1, 1},
+                           {1, 24, 40, 1, {6, 5}, {1, 1}, 1, 0, 1},
+                           {2, 70, 33, 1, {7, 7}, {1, 1}, 1, 0, 1},
+                           {1, 30, 280, 1, {12, 11}, {1, 1}, 1, 0, 1},
+                           {1, 16, 24, 1, {8, 8}, {1, 1}, 2, 0, 1},
+                           {2, 8, 12, 4, {6, 6}, {3, 3}, 1, 1, 1},
+                           {1, 8, 8, 2, {9}, {1}, 1, 0, 1},
+                           {2, 37, 37, 37, {9, 14}, {3, 3}, 1, 1, 1},
+                           {1, 96, 96, 96, {7, 9}, {3, 3}, 2, 1, 1},
+                           {3, 16, 16, 16, {9, 14}, {5, 3}, 1, 2, 2},
+                           {1, 3, 4, 1, {5, 6, 4}, {2, 3, 3}, 1, 1, 1}};
+
+// Computes an output as eager torch does for float16, with `sums` partial sums. The single sum of a
+// channel with its own kernel begins at the bias.
+float conv_at(const HalfConv& g, const TestTensor& x, const TestTensor& w, const TestTensor& bias,
+              const Shape& ys, int64_t y, int64_t sums) {
+  const size_t spatial = g.size.size();
+  const int64_t taps = ir::element_count(g.kernel), pixels = ir::element_count(ys) / ys[0] / ys[1];
+  const int64_t channels = g.in / g.groups, depth = channels * taps, whole = depth / sums * sums;
+  const int64_t out = y / pixels % g.out, group = out / (g.out / g.groups);
+  std::vector<float> partial(sums);
+  const bool begins = sums == 1 && g.groups == g.in && g.groups == g.out;
+  if (begins) partial[0] = bias.f32()[out];
+  for (int64_t k = 0; k < depth; ++k) {
+    // A single sum takes the channels of one kernel position after another.
+    const int64_t channel = sums == 1 ? k % channels : k / taps;
+    const int64_t tap = sums == 1 ? k / channels : k % taps;
+    int64_t rest = y % pixels, of_tap = tap, at = 0, step = 1;
+    bool inside = true;
+    for (size_t d = spatial; d-- > 0;) {
+      const int64_t i = rest % ys[2 + d] * g.stride - g.padding + of_tap % g.kernel[d] * g.dilation;
+      inside &= i >= 0 && i < g.size[d];
+      at += i * step, step *= g.size[d];
+      rest /= ys[2 + d], of_tap /= g.kernel[d];
+    }
+    if (!inside) continue;
+    const int64_t image = y / pixels / g.out * g.in + group * channels + channel;
+    float& sum = partial[k < whole ? k % sums : 0];
+    sum =
+        std::fma(x.f32()[image * step + at], w.f32()[(out * channels + channel) * taps + tap], sum);
+  }
+  float total = partial[0];
+  for (int64_t i = 1; i < sums; ++i) total += partial[i];
+  return begins ? total : bias.f32()[out] + total;
+}
+
+TEST(HalfConvolutions, SumInEagerTorchsOrderOrInOrderOfPositions) {
+  for (DType dtype : kHalfTypes) {
+    for (const HalfConv& g : kConvs) {
+      const size_t spatial = g.size.size();
+      Shape xs = {g.batch, g.in}, ws = {g.out, g.in / g.groups};
+      xs.insert(xs.end(), g.size.begin(), g.size.end());
+      ws.insert(ws.end(), g.kernel.begin(), g.kernel.end());
+      const TestTensor x = random_halves(dtype, xs, 1, false),
+                       w = random_halves(dtype, ws, 2, false);
+      TestTensor bias = random_halves(dtype, {g.out}, 3, false);
+      TestTensor left = reordered(x, true), right = reordered(w, true);
+      KernelRun run("conv",
+                    {{"strides", ir::Ints(spatial, g.stride)},
+                     {"padding", ir::Ints(spatial, g.padding)},
+                     {"dilation", ir::Ints(spatial, g.dilation)},
+                     {"groups", g.groups}},
+                    {&left, &right, &bias});
+      all_kernels().find("conv")->choose_layouts(run.request);
+      ASSERT_TRUE(run.bind());
+      expect_deterministic(run);
+      const TestTensor got = reordered(run.outputs[0], false);
+      TestTensor want({DType::kF32, got.type.shape});
+      const TestTensor wide_x = widened(x), wide_w = widened(w), wide_bias = widened(bias);
+      const int64_t sums = dtype == DType::kF16 ? 4 : 1;
+      for (int64_t i = 0; i < want.type.elements(); ++i) {
+        want.f32()[i] = conv_at(g, wide_x, wide_w, wide_bias, got.type.shape, i, sums);
+      }
+      SCOPED_TRACE(testing::Message() << ir::shape_text(xs) << " " << ir::shape_text(ws));
+      expect_rounded(got, want);
     }
   }
 }

@@ -21,6 +21,11 @@ namespace poptorch::emulator {
   }
 POPTORCH_SETS(POPTORCH_DECLARE)
 #undef POPTORCH_DECLARE
+#ifdef POPTORCH_PAIRS
+namespace AVX512_BF16 {
+extern const GemmRoutines kGemmRoutines;
+}
+#endif
 
 namespace {
 
@@ -48,6 +53,8 @@ std::vector<std::string> missing_features(std::string_view set) {
   POPTORCH_NEEDS("avx512bw");
   POPTORCH_NEEDS("avx512dq");
   POPTORCH_NEEDS("avx512vl");
+  if (set == "AVX512") return missing;
+  POPTORCH_NEEDS("avx512bf16");
 #undef POPTORCH_NEEDS
 #else
   (void)set;
@@ -61,7 +68,18 @@ struct Built {
   KernelSet (*make)();
 };
 #define POPTORCH_ROW(set) Built{#set, set::kernels_of_set},
+#ifdef POPTORCH_PAIRS
+// The set AVX512 with products of pairs.
+KernelSet with_pairs() {
+  KernelSet set = AVX512::kernels_of_set();
+  set.name = "AVX512_BF16";
+  set.gemm = AVX512_BF16::kGemmRoutines;
+  return set;
+}
+constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW) Built{"AVX512_BF16", with_pairs}};
+#else
 constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW)};
+#endif
 #undef POPTORCH_ROW
 
 auto width(std::string_view name) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "emulator/kernels/base/element.hpp"
+
 namespace poptorch::emulator {
 
 // The form of a tile program that is an ending. Numbers are those of its inputs; negative: absent.
@@ -12,6 +14,7 @@ struct EndingForm {
   int scale = -1, shift = -1;  // a number for each column
   int added = -1;              // a number for each element
   float low = -INFINITY, high = INFINITY;
+  Element element = Element::kFloat;  // of the sums, the added numbers and the result
 };
 
 // An ending of the block that begins at these addresses. Rows of `added` and `to` are row_step
@@ -25,6 +28,25 @@ struct Ending {
   // Returns the ending of the block that begins at element (i, j) of this one.
   Ending from(int64_t i, int64_t j) const {
     Ending part = *this;
+    if (scale) part.scale += j, part.shift += j;
+    if (added) part.added += i * row_step + j;
+    part.to += i * row_step + j;
+    return part;
+  }
+};
+
+// An ending on halves. Sums are rounded first, and so is the result of each part.
+struct HalfEnding {
+  const float *scale = nullptr, *shift = nullptr;
+  const uint16_t* added = nullptr;
+  float low = -INFINITY, high = INFINITY;
+  uint16_t* to = nullptr;
+  int64_t row_step = 0;
+  Element element = Element::kHalf;
+
+  // Returns the ending of the block that begins at element (i, j) of this one.
+  HalfEnding from(int64_t i, int64_t j) const {
+    HalfEnding part = *this;
     if (scale) part.scale += j, part.shift += j;
     if (added) part.added += i * row_step + j;
     part.to += i * row_step + j;

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include "emulator/kernels/base/ending.hpp"
-#include "ir/type.hpp"
 #include "reference/half_sum.hpp"
 
 namespace poptorch::emulator {
@@ -20,17 +19,6 @@ struct MatrixView {
   int64_t col = 1;
   MatrixView from(int64_t i, int64_t j) const { return {data + i * row + j * col, row, col}; }
 };
-
-// The type of an operand's elements in memory. Products convert halves to floats where they read
-// them, and compute in floats.
-enum class Element : uint8_t { kFloat, kHalf, kBfloat };
-// Returns the elements of f16, bf16 or f32.
-constexpr Element element_of(ir::DType dtype) {
-  return dtype == ir::DType::kF16    ? Element::kHalf
-         : dtype == ir::DType::kBF16 ? Element::kBfloat
-                                     : Element::kFloat;
-}
-constexpr int64_t element_bytes(Element e) { return e == Element::kFloat ? 4 : 2; }
 
 // A view of elements of any of these types.
 struct OperandView {
@@ -79,11 +67,11 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k);
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
 // `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
 // elements are `packed_as`. `bias` (n) may be nullptr. With an ending, the last sums go there
-// instead of to c.
+// instead of to c; with one of halves they go there from c.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as = Element::kFloat,
-                 const Ending* ending = nullptr);
+                 const Ending* ending = nullptr, const HalfEnding* half_ending = nullptr);
 
 // Computes c = a · b, or c += a · b, in float32 with sums that are rounded to float16 after every
 // reference::kHalfPartials terms and at the end. If it accumulates, c holds sums of a multiple of
@@ -92,13 +80,16 @@ void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, c
                         int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* scratch,
                         Element packed_as = Element::kFloat);
 
-// Computes c = a · b + bias for an unpacked, row-major b (b.col == 1) and few rows.
-void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+// Computes c = a · b + bias for an unpacked, row-major b (b.col == 1) and few rows: at most
+// kRowBlock if a is not of floats.
+void gemm_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc);
 
-// Does the same for a column-major b (b.row == 1) and a row-major a (a.col == 1): dot products.
-void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+// Does the same for a column-major b (b.row == 1) and a row-major a (a.col == 1): dot products. a
+// is of floats, or of halves if gemm_dots_take(a.element, b.element).
+void gemm_dots(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc);
+bool gemm_dots_take(Element a, Element b);
 
 // A product of narrow inner size that is never stored: see narrow_product.hpp.
 struct NarrowProduct {

@@ -62,23 +62,22 @@ class Epilogue {
     program_->run_product(buffers, first, product, scratch);
   }
   // Returns whether the epilogue is an ending of the kernel's result, which is not used otherwise.
-  bool is_ending() const { return program_ && program_->ending() && !keeps_; }
+  bool is_ending() const { return is_ending_of(Element::kFloat); }
+  bool is_half_ending() const {
+    return is_ending_of(Element::kHalf) || is_ending_of(Element::kBfloat);
+  }
   // Returns the ending of the block that begins at row i and column j of output 0, whose innermost
   // dimension has `columns`.
   Ending ending(const KernelArgs& args, int64_t i, int64_t j, int64_t columns) const {
-    const EndingForm& form = *program_->ending();
-    std::byte* buffers[kMaxKernelBuffers];
-    gather(args, buffers);
-    auto at = [&](int number) {
-      return number < 0 ? nullptr : reinterpret_cast<float*>(buffers[number]);
-    };
-    const Ending whole{.scale = at(form.scale),
-                       .shift = at(form.shift),
-                       .added = at(form.added),
-                       .low = form.low,
-                       .high = form.high,
-                       .to = at(program_->inputs()),
-                       .row_step = columns};
+    Ending whole = inputs_of_ending<Ending>(args);
+    whole.row_step = columns;
+    return whole.from(i, j);
+  }
+  // The same for is_half_ending().
+  HalfEnding half_ending(const KernelArgs& args, int64_t i, int64_t j, int64_t columns) const {
+    HalfEnding whole = inputs_of_ending<HalfEnding>(args);
+    whole.row_step = columns;
+    whole.element = program_->ending()->element;
     return whole.from(i, j);
   }
   // Output 0 of the block is in block.source, or in its own buffer when that is nullptr.
@@ -89,6 +88,23 @@ class Epilogue {
   }
 
  private:
+  bool is_ending_of(Element element) const {
+    return program_ && program_->ending() && program_->ending()->element == element && !keeps_;
+  }
+  template <typename E>
+  E inputs_of_ending(const KernelArgs& args) const {
+    const EndingForm& form = *program_->ending();
+    std::byte* buffers[kMaxKernelBuffers];
+    gather(args, buffers);
+    auto at = [&]<typename Pointer>(Pointer& pointer, int number) {
+      pointer = number < 0 ? nullptr : reinterpret_cast<Pointer>(buffers[number]);
+    };
+    E whole;
+    at(whole.scale, form.scale), at(whole.shift, form.shift), at(whole.added, form.added);
+    at(whole.to, program_->inputs());
+    whole.low = form.low, whole.high = form.high;
+    return whole;
+  }
   void gather(const KernelArgs& args, std::byte** buffers) const {
     buffers[0] = args.buffers[output_];
     const int count = program_->inputs() + program_->outputs();

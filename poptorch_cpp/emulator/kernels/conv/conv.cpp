@@ -2,10 +2,10 @@
 // position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/conv/conv_depthwise.hpp"
-#include "emulator/kernels/conv/conv_f16.hpp"
 #include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_grad.hpp"
 #include "emulator/kernels/conv/conv_half_partials.hpp"
+#include "emulator/kernels/conv/conv_halves.hpp"
 #include "emulator/kernels/conv/conv_onednn.hpp"
 #include "emulator/kernels/conv/conv_transpose.hpp"
 
@@ -46,19 +46,29 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
                         {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
 }
 
-std::unique_ptr<BoundKernel> bind_f16_conv(const KernelRequest& request) {
-  if (!channels_last(request)) return nullptr;
+std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
   const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
                                    request.outputs[0].shape);
-  auto kernel = make_f16_conv(request, shape);
-  return kernel ? std::move(kernel) : bind_conv(request);
+  return make_onednn_conv(request, shape);
+}
+
+// Convolutions of one half type run on halves, except where oneDNN has a primitive for floats.
+std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
+  if (!has_one_half_type(request) || !channels_last(request)) return nullptr;
+  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
+                                   request.outputs[0].shape);
+  if (shape.depthwise()) {
+    if (auto kernel = make_depthwise_halves(request, shape)) return kernel;
+  }
+  if (sums_of_halves(request.outputs[0].dtype, shape) == 1) {
+    if (auto kernel = bind_widened(request, bind_onednn_conv)) return kernel;
+  }
+  return make_conv_halves(request, shape);
 }
 
 std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
-  const bool is_f16 = request.inputs[0] && request.inputs[0]->dtype == ir::DType::kF16 &&
-                      request.inputs[1] && request.inputs[1]->dtype == ir::DType::kF16 &&
-                      !has_half_partials(request);
-  return is_f16 ? bind_floats<bind_f16_conv>(request) : bind_floats<bind_conv>(request);
+  auto kernel = has_half_partials(request) ? nullptr : bind_with_halves<bind_conv_halves>(request);
+  return kernel ? std::move(kernel) : bind_floats<bind_conv>(request);
 }
 
 std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {

@@ -1,110 +1,30 @@
 #include "emulator/kernels/conv/conv_depthwise.hpp"
 
 #include <algorithm>
-#include <array>
 
-#include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/transpose_block.hpp"
+#include "emulator/kernels/conv/depthwise_taps.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
-constexpr int kMaxTaps = 128;
-
-// The taps that meet a pixel, as offsets of the tensor that they read and of the weights.
-struct Taps {
-  int64_t from[kMaxTaps], with[kMaxTaps];
-  int count = 0;
-};
-
-// Weights are stored as [channel][tap]; the loops need [tap][channel], which the workspace holds.
-class Depthwise : public BoundKernel {
- public:
-  explicit Depthwise(const ConvShape& shape) : s_(shape), c_(shape.out_channels) {
-    ns_ = static_cast<int64_t>(s_.flops() / 20);
-  }
-  int64_t estimated_ns() const override { return ns_; }
-
+// Finds sums of floats with the loops of the host's instruction set.
+class FloatDepthwise : public Depthwise {
  protected:
-  using Place = std::array<int64_t, 3>;
-  static Place place_of(int64_t pixel, const Place& sizes) {
-    return {pixel / (sizes[2] * sizes[1]) % sizes[0], pixel / sizes[2] % sizes[1],
-            pixel % sizes[2]};
-  }
-
-  // Finds the taps of a pixel of an image whose first pixel is number `first` of a tensor with
-  // images of `sizes`. along(d, place, k) is the coordinate that tap k reads; negative: none.
-  template <typename Along>
-  void find_taps(const Place& at, int64_t first, const Place& sizes, Along along,
-                 Taps& taps) const {
-    taps.count = 0;
-    int64_t tap = 0;
-    for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
-      const int64_t z = along(0, at[0], kd);
-      for (int64_t kh = 0; kh < s_.kernel[1]; ++kh) {
-        const int64_t y = along(1, at[1], kh);
-        for (int64_t kw = 0; kw < s_.kernel[2]; ++kw, ++tap) {
-          const int64_t x = along(2, at[2], kw);
-          if (z < 0 || z >= sizes[0] || y < 0 || y >= sizes[1] || x < 0 || x >= sizes[2]) continue;
-          taps.from[taps.count] = (first + (z * sizes[1] + y) * sizes[2] + x) * c_;
-          taps.with[taps.count++] = tap * c_;
-        }
-      }
-    }
-  }
-  void transpose_weights(const float* w, float* out) const {
-    transpose_matrix(w, s_.taps(), out, c_, c_, s_.taps());
-  }
-  int64_t in_image() const { return s_.in_pixels() / s_.batch; }
-  int64_t out_image() const { return s_.out_pixels() / s_.batch; }
-  int64_t input_of_tap(int d, int64_t out, int64_t k) const {
-    return out * s_.strides[d] - s_.padding[d] + k * s_.dilation[d];
-  }
-
-  // Calls use(first pixel, count, taps) for runs of pixels in a row of a tensor with images of
-  // `sizes`. Neighbours share the taps if all columns of the kernel meet both, and the taps of the
-  // next one are `step` columns away; 0: they never share them.
-  template <typename Along, typename Use>
-  void for_runs(Range pixels, const Place& sizes, const Place& other, int64_t step, Along along,
-                Use use) const {
-    const int64_t image = sizes[0] * sizes[1] * sizes[2];
-    const int64_t other_image = other[0] * other[1] * other[2];
-    auto inside = [&](int64_t x) { return x >= 0 && x < other[2]; };
-    auto interior = [&](int64_t w) {
-      return inside(along(2, w, 0)) && inside(along(2, w, s_.kernel[2] - 1));
-    };
-    Taps taps;
-    for (int64_t p = pixels.begin; p < pixels.end;) {
-      const int64_t w = p % sizes[2];
-      const int64_t most = std::min(sizes[2] - w, pixels.end - p);
-      int64_t count = 1;
-      if (step > 0 && interior(w)) {
-        while (count < most && interior(w + count)) ++count;
-      }
-      find_taps(place_of(p, sizes), p / image * other_image, other, along, taps);
-      use(p, count, taps);
-      p += count;
-    }
-  }
-
+  using Depthwise::Depthwise;
   DepthwiseRun run_of(const float* x, const float* weights, const float* bias, const Taps& taps,
                       int64_t step) const {
     return {x, weights, bias, taps.from, taps.with, taps.count, c_, step * c_};
   }
 
-  ConvShape s_;
-  int64_t c_, ns_ = 0;
   const DepthwisePixels sums_ = kernel_set().depthwise_pixels;
 };
 
-class Forward final : public Depthwise {
+class Forward final : public FloatDepthwise {
  public:
-  // Adds tap t to sum t % sums, and the taps beyond a multiple of `sums` to the first.
-  Forward(const KernelRequest& request, const ConvShape& shape, int sums)
-      : Depthwise(shape),
-        partial_(sums),
-        whole_(shape.taps() / sums * sums),
+  Forward(const KernelRequest& request, const ConvShape& shape)
+      : FloatDepthwise(shape),
         bias_(request.inputs.size() > 2 && request.inputs[2] ? 2 : -1),
         y_(static_cast<int>(request.inputs.size())),
         epilogue_(request) {
@@ -114,7 +34,7 @@ class Forward final : public Depthwise {
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
   int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
   std::vector<int> prepared_operands() const override { return {1}; }
-  int64_t scratch_bytes() const override { return own_bytes() + epilogue_.scratch_bytes(); }
+  int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* weights = reinterpret_cast<float*>(args.workspace);
     if (phase == 0) return transpose_weights(input_of<float>(args, 1), weights);
@@ -123,70 +43,41 @@ class Forward final : public Depthwise {
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
     const float* bias = bias_ < 0 ? nullptr : input_of<float>(args, bias_);
     auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
-    auto* held = reinterpret_cast<float*>(args.scratch);
     int64_t first = pixels.begin;  // of those that the epilogue has not seen
     auto see = [&](int64_t end) {
       const int64_t made = (end - first) * c_;
       if (!epilogue_ || (made < Epilogue::kTogether && end < pixels.end)) return;
-      epilogue_.run(args, {.first = first * c_, .cols = made}, args.scratch + own_bytes());
+      epilogue_.run(args, {.first = first * c_, .cols = made}, args.scratch);
       first = end;
     };
     const int64_t together = std::max<int64_t>(Epilogue::kTogether / c_, 1);
     for_runs(pixels, s_.out, s_.in, s_.strides[2], along,
              [&](int64_t p, int64_t count, const Taps& taps) {
                DepthwiseRun run = run_of(x, weights, bias, taps, s_.strides[2]);
-               if (epilogue_.is_ending() && partial_ == 1) {
+               if (epilogue_.is_ending()) {
                  const Ending ending = epilogue_.ending(args, p, 0, c_);
                  return sums_(run, count, nullptr, &ending);
                }
                for (int64_t done = 0; done < count;
                     done += together, run.x += together * run.step) {
                  const int64_t n = std::min(together, count - done);
-                 if (partial_ == 1) {
-                   sums_(run, n, out + (p + done) * c_, nullptr);
-                 } else {
-                   add_partial_sums(run, n, held, out + (p + done) * c_);
-                 }
+                 sums_(run, n, out + (p + done) * c_, nullptr);
                  see(p + done + n);
                }
              });
   }
 
  private:
-  static constexpr int kMostSums = 4;
-  int64_t own_bytes() const { return partial_ == 1 ? 0 : round_up(4 * c_, 64); }
-
-  void add_partial_sums(DepthwiseRun run, int64_t pixels, float* held, float* y) const {
-    Taps parts[kMostSums];
-    for (int i = 0; i < run.taps; ++i) {
-      const int64_t tap = run.with[i] / c_;
-      Taps& part = parts[tap < whole_ ? tap % partial_ : 0];
-      part.from[part.count] = run.from[i];
-      part.with[part.count++] = run.with[i];
-    }
-    for (int64_t p = 0; p < pixels; ++p, run.x += run.step, y += c_) {
-      for (int sum = 0; sum < partial_; ++sum) {
-        const Taps& part = parts[sum];
-        if (sum > 0 && part.count == 0) continue;
-        sums_(run_of(run.x, run.w, nullptr, part, 0), 1, sum == 0 ? y : held, nullptr);
-        for (int64_t c = 0; sum > 0 && c < c_; ++c) y[c] += held[c];
-      }
-      for (int64_t c = 0; run.bias && c < c_; ++c) y[c] = run.bias[c] + y[c];
-    }
-  }
-
-  int partial_;
-  int64_t whole_;
   int bias_, y_;
   Epilogue epilogue_;
   int64_t parts_;
 };
 
 // Sums for each input pixel over the output pixels that read it.
-class GradInput final : public Depthwise {
+class GradInput final : public FloatDepthwise {
  public:
   explicit GradInput(const ConvShape& shape)
-      : Depthwise(shape), parts_(parts_for(ns_, s_.in_pixels())) {}
+      : FloatDepthwise(shape), parts_(parts_for(ns_, s_.in_pixels())) {}
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
   int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
@@ -264,10 +155,9 @@ class GradWeight final : public Depthwise {
 
 }  // namespace
 
-std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape,
-                                            int sums) {
+std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape) {
   if (shape.taps() > kMaxTaps) return nullptr;
-  return std::make_unique<Forward>(request, shape, sums);
+  return std::make_unique<Forward>(request, shape);
 }
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape) {
   if (shape.taps() > kMaxTaps) return nullptr;

@@ -5,10 +5,8 @@
 
 namespace poptorch::emulator {
 
-// Returns nullptr when the kernel has more positions than the loops support. Each output is the sum
-// of `sums` partial sums: see conv_f16.hpp.
-std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape,
-                                            int sums = 1);
+// These return nullptr when the kernel has more positions than the loops support.
+std::unique_ptr<BoundKernel> make_depthwise(const KernelRequest& request, const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_depthwise_grad_input(const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_depthwise_grad_weight(const ConvShape& shape);
 

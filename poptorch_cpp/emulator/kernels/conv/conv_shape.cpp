@@ -29,11 +29,12 @@ namespace {
 
 // Runs are short, often of a few channels: a call of memcpy would cost more than the copy, so each
 // memcpy here has a size that the compiler knows.
-inline void copy(const float* from, int64_t count, float* to) {
+template <typename T>
+void copy(const T* from, int64_t count, T* to) {
   int64_t i = 0;
-  for (; i + 8 <= count; i += 8) std::memcpy(to + i, from + i, 8 * sizeof(float));
+  for (; i + 8 <= count; i += 8) std::memcpy(to + i, from + i, 8 * sizeof(T));
   if (i + 4 <= count) {
-    std::memcpy(to + i, from + i, 4 * sizeof(float));
+    std::memcpy(to + i, from + i, 4 * sizeof(T));
     i += 4;
   }
   for (int k = 0; k < 3 && i < count; ++k, ++i) to[i] = from[i];
@@ -85,6 +86,13 @@ void Patches::read(const float* x, int64_t pixel, int64_t group, int64_t begin, 
                    float* out) const {
   walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
     inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, 0.0f);
+  });
+}
+
+void Patches::read(const uint16_t* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+                   uint16_t* out) const {
+  walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
+    inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, uint16_t{0});
   });
 }
 

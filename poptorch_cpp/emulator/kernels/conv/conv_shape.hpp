@@ -42,6 +42,8 @@ class Patches {
   // Copies elements [begin, end) of the patch of output pixel `pixel`; padding reads as zeros.
   void read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
             float* out) const;
+  void read(const uint16_t* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+            uint16_t* out) const;
   // Adds the elements to the places that read() takes them from; padding is dropped.
   void add(float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
            const float* in) const;

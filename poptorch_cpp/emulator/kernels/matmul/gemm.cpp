@@ -17,9 +17,10 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k) {
 
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
-                 float* scratch, Element packed_as, const Ending* ending) {
+                 float* scratch, Element packed_as, const Ending* ending,
+                 const HalfEnding* half_ending) {
   kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch,
-                           packed_as, ending);
+                           packed_as, ending, half_ending);
 }
 
 void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
@@ -29,14 +30,19 @@ void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, c
                                   packed_as);
 }
 
-void gemm_rows(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+void gemm_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc) {
   kernel_set().gemm.rows(m, n, k, a, b, bias, c, ldc);
 }
 
-void gemm_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+void gemm_dots(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                const float* bias, float* c, int64_t ldc) {
   kernel_set().gemm.dots(m, n, k, a, b, bias, c, ldc);
+}
+
+bool gemm_dots_take(Element a, Element b) {
+  return a == Element::kFloat ||
+         (kernel_set().gemm.multiplies_pairs && a == Element::kBfloat && b == a);
 }
 
 }  // namespace poptorch::emulator

@@ -47,16 +47,17 @@ class Gemm final : public BoundKernel {
                     !p_.has_bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
-    // Narrow blocks would pack the rows of a transposed a repeatedly.
-    const bool transposed = route_ == Route::kPacked && p_.a.col != 1;
-    const int64_t wanted = parts_for(ns_, transposed ? 8 : 32);
+    // Narrow blocks would pack the rows of an a that is transposed or of halves repeatedly.
+    const bool repacks =
+        route_ == Route::kPacked && (p_.a.col != 1 || p_.a.element != Element::kFloat);
+    const int64_t wanted = parts_for(ns_, repacks ? 8 : 32);
     const bool deep = p_.k >= 64;
     row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
     col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
     // Shallow products spend their time in the epilogue, which prefers whole rows: they are
     // contiguous.
     const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;
-    const int64_t most_cols = deep && !transposed ? 256 : 512;
+    const int64_t most_cols = deep && !repacks ? 256 : 512;
     block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
     note_conversions(request);
@@ -129,8 +130,12 @@ class Gemm final : public BoundKernel {
       converted_bytes_ += round_up(4 * type.elements(), 64);
       view.element = Element::kFloat;
     };
-    note(0, p_.a);
-    if (in_registers_) note(1, p_.b);
+    if (in_registers_) {
+      note(0, p_.a);
+      note(1, p_.b);
+    } else if (route_ == Route::kDots && !gemm_dots_take(p_.a.element, p_.b.element)) {
+      note(0, p_.a);
+    }
   }
   // Lays out the scratch of a task: the product of a block as floats and as halves, the bias, and
   // packed rows.
@@ -217,19 +222,23 @@ class Gemm final : public BoundKernel {
                          p_.k, c, ldc, false, packing, p_.b.element);
       if (added) add_bias(added, rows.size(), cols.size(), c, ldc);
     } else if (route_ == Route::kRows) {
-      gemm_rows(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
+      gemm_rows(rows.size(), cols.size(), p_.k, a, b, added, c, ldc);
     } else if (route_ == Route::kDots) {
-      gemm_dots(rows.size(), cols.size(), p_.k, a.floats(), b, added, c, ldc);
+      gemm_dots(rows.size(), cols.size(), p_.k, a, b, added, c, ldc);
     } else {
+      const int64_t row = batch * p_.m + rows.begin;
       Ending ending;
-      if (has_ending())
-        ending = epilogue_.ending(args, batch * p_.m + rows.begin, cols.begin, p_.n);
+      if (has_ending()) ending = epilogue_.ending(args, row, cols.begin, p_.n);
+      HalfEnding half_ending;
+      if (half_result_) half_ending = end_of_halves(args, row, cols.begin, first);
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data, p_.k,
                   added, c, ldc, false, reinterpret_cast<float*>(args.scratch + packing_at_),
-                  p_.b.element, has_ending() ? &ending : nullptr);
+                  p_.b.element, has_ending() ? &ending : nullptr,
+                  half_result_ ? &half_ending : nullptr);
     }
-    if (has_ending()) return;
-    if (half_result_) round(args, c, rows.size(), cols.size(), first);
+    if (has_ending() || has_half_ending()) return;
+    const bool rounded = route_ == Route::kPacked && !half_partials_;
+    if (half_result_ && !rounded) round(args, c, rows.size(), cols.size(), first);
     if (epilogue_) run_epilogue(args, rows.size(), cols.size(), first);
   }
 
@@ -241,6 +250,21 @@ class Gemm final : public BoundKernel {
     for (int64_t i = 0; i < rows; ++i) {
       for (int64_t j = 0; j < cols; ++j) c[i * ldc + j] += bias[j];
     }
+  }
+
+  bool has_half_ending() const {
+    return route_ == Route::kPacked && half_result_ && !half_partials_ &&
+           epilogue_.is_half_ending();
+  }
+  // Returns where a block of halves ends that begins at element `first`, in this row and column.
+  HalfEnding end_of_halves(const KernelArgs& args, int64_t row, int64_t col, int64_t first) const {
+    if (has_half_ending()) return epilogue_.half_ending(args, row, col, p_.n);
+    HalfEnding rounding;
+    rounding.to = keep_ ? buffer_of<uint16_t>(args, output_) + first
+                        : reinterpret_cast<uint16_t*>(args.scratch + halves_at_);
+    rounding.row_step = keep_ ? p_.n : block_cols_;
+    rounding.element = element_of(p_.result);
+    return rounding;
   }
 
   // Rounds a block to the type of the result.

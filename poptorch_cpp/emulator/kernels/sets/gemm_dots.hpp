@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "emulator/kernels/sets/half_elements.hpp"
+#include "emulator/kernels/sets/bfloat_pairs.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -15,15 +15,19 @@ constexpr int dot_columns(int rows) {
   return rows == 1 ? 8 : rows == 2 ? 5 : 3;
 }
 
-template <typename B>
+// Columns are processed in blocks whose part of b stays in L2 while the rows pass over it.
+constexpr int64_t kDotColumns = 48;
+
+template <typename B, typename A = float>
 struct Dots {
-  const float* a;
+  const A* a;
   int64_t a_row;
   const typename B::Stored* b;
   int64_t b_col;
   const float* bias;
   float* c;
   int64_t ldc, k;
+  bool denormal_a = false;  // of pairs
 };
 
 template <int R, int C, typename B>
@@ -67,8 +71,72 @@ void dots_of(const Dots<B>& t) {
   }
 }
 
-template <int R, typename B>
-void dot_rows_of(int64_t n, Dots<B> t) {
+// Returns the product of two rows of k elements as floats.
+template <typename B>
+float dot(const uint16_t* a, const uint16_t* b, int64_t k) {
+  Widest sum{};
+  for (int64_t p = 0; p < k; p += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, k - p);
+    sum = fmadd(B::load_first(a + p, count), B::load_first(b + p, count), sum);
+  }
+  return sum_of(sum);
+}
+
+// Does the same for bfloat16 in pairs of neighbours. An operand with denormals is multiplied again,
+// as floats.
+template <int R, int C>
+void pair_dots_of(const Dots<Elements<Element::kBfloat>, uint16_t>& t) {
+  using B = Elements<Element::kBfloat>;
+  Widest sums[R][C];
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) sums[i][j] = spread<Widest>(0);
+  }
+  DenormalSearch denormals;
+  auto step = [&](auto load_pairs) __attribute__((always_inline)) {
+    WidestHalves x[R];
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) x[i] = load_pairs(t.a + i * t.a_row);
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) {
+      const WidestHalves y = load_pairs(t.b + j * t.b_col);
+      denormals.see(y);
+#pragma GCC unroll 8
+      for (int i = 0; i < R; ++i) {
+        sums[i][j] =
+            add_products(reinterpret_cast<Widest>(x[i]), reinterpret_cast<Widest>(y), sums[i][j]);
+      }
+    }
+  };
+  int64_t p = 0;
+  for (; p + 2 * kLanes <= t.k; p += 2 * kLanes) {
+#pragma GCC unroll 8
+    for (int j = 0; j < C; ++j) __builtin_prefetch(t.b + (C + j) * t.b_col + p);
+    step([p](const uint16_t* x) __attribute__((always_inline)) { return load_halves(x + p); });
+  }
+  if (p < t.k) {
+    const int64_t rest = t.k - p;
+    step([p, rest](const uint16_t* x)
+             __attribute__((always_inline)) { return load_halves(x + p, rest); });
+  }
+  const bool again = denormals.found() || t.denormal_a;
+  for (int i = 0; i < R; ++i) {
+    for (int j = 0; j < C; ++j) {
+      float value = sum_of(sums[i][j]);
+      if (again) value = dot<B>(t.a + i * t.a_row, t.b + j * t.b_col, t.k);
+      t.c[i * t.ldc + j] = t.bias ? value + t.bias[j] : value;
+    }
+  }
+}
+
+template <int R, int C, typename B>
+void dots_of(const Dots<B, uint16_t>& t) {
+  pair_dots_of<R, C>(t);
+}
+
+template <int R, typename B, typename A>
+void dot_rows_of(int64_t n, Dots<B, A> t) {
   constexpr int kWide = dot_columns(R);
   int64_t j = 0;
   auto advance = [&](int64_t by) {
@@ -79,40 +147,54 @@ void dot_rows_of(int64_t n, Dots<B> t) {
   while (j < n) dots_of<R, 1>(t), advance(1);
 }
 
-template <typename B, int... R>
-void dot_rows(std::integer_sequence<int, R...>, int64_t rows, int64_t n, const Dots<B>& t) {
-  static constexpr void (*kRows[])(int64_t, Dots<B>) = {dot_rows_of<R + 1, B>...};
+template <typename B, typename A, int... R>
+void dot_rows(std::integer_sequence<int, R...>, int64_t rows, int64_t n, const Dots<B, A>& t) {
+  static constexpr void (*kRows[])(int64_t, Dots<B, A>) = {dot_rows_of<R + 1, B, A>...};
   kRows[rows - 1](n, t);
 }
 
-template <typename B>
-void by_dots_of(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+template <typename B, typename A = float>
+void by_dots_of(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                 const float* bias, float* c, int64_t ldc) {
-  // Columns are processed in blocks whose part of b stays in L2 while the rows pass over it.
-  constexpr int64_t kColumns = 48;
-  for (int64_t j = 0; j < n; j += kColumns) {
-    const int64_t width = std::min(kColumns, n - j);
+  bool denormal_a = false;
+  if constexpr (std::is_same_v<A, uint16_t>) {
+    DenormalSearch denormals;
+    for (int64_t i = 0; i < m; ++i) search(denormals, a.from(i, 0).as<uint16_t>(), k);
+    denormal_a = denormals.found();
+  }
+  for (int64_t j = 0; j < n; j += kDotColumns) {
+    const int64_t width = std::min(kDotColumns, n - j);
     for (int64_t i = 0; i < m;) {
       const int64_t rows = std::min(m - i, kDotRows);
-      dot_rows<B>(std::make_integer_sequence<int, kDotRows>(), rows, width,
-                  {.a = a.data + i * a.row,
-                   .a_row = a.row,
-                   .b = b.from(0, j).template as<typename B::Stored>(),
-                   .b_col = b.col,
-                   .bias = bias ? bias + j : nullptr,
-                   .c = c + i * ldc + j,
-                   .ldc = ldc,
-                   .k = k});
+      dot_rows<B, A>(std::make_integer_sequence<int, kDotRows>(), rows, width,
+                     {.a = a.from(i, 0).template as<A>(),
+                      .a_row = a.row,
+                      .b = b.from(0, j).template as<typename B::Stored>(),
+                      .b_col = b.col,
+                      .bias = bias ? bias + j : nullptr,
+                      .c = c + i * ldc + j,
+                      .ldc = ldc,
+                      .k = k,
+                      .denormal_a = denormal_a});
       i += rows;
     }
   }
 }
 
-inline void by_dots(int64_t m, int64_t n, int64_t k, const MatrixView& a, const OperandView& b,
+template <bool enabled>
+void by_pair_dots(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
+                  const float* bias, float* c, int64_t ldc) {
+  if constexpr (enabled) {
+    by_dots_of<Elements<Element::kBfloat>, uint16_t>(m, n, k, a, b, bias, c, ldc);
+  }
+}
+
+inline void by_dots(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
                     const float* bias, float* c, int64_t ldc) {
-  const auto run = b.element == Element::kFloat  ? by_dots_of<Elements<Element::kFloat>>
-                   : b.element == Element::kHalf ? by_dots_of<Elements<Element::kHalf>>
-                                                 : by_dots_of<Elements<Element::kBfloat>>;
+  const auto run = a.element == Element::kBfloat  ? by_pair_dots<kMultipliesPairs>
+                   : b.element == Element::kFloat ? by_dots_of<Elements<Element::kFloat>>
+                   : b.element == Element::kHalf  ? by_dots_of<Elements<Element::kHalf>>
+                                                  : by_dots_of<Elements<Element::kBfloat>>;
   run(m, n, k, a, b, bias, c, ldc);
 }
 

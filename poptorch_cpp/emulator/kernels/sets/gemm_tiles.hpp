@@ -30,8 +30,9 @@ struct Tile {
   const Ending* ending = nullptr;  // of the tile, instead of c
 };
 
-// Computes R rows by V vectors, the last of which has all its lanes when `full`.
-template <int R, int V, bool full>
+// Computes R rows by V vectors, the last of which has all its lanes when `full`. With `pairs`, a
+// and b have words of two elements: see bfloat_pairs.hpp.
+template <int R, int V, bool full, bool pairs>
 void run_tile_of(const Tile& t) {
   Widest sums[R][V];
   const Mask mask = first_lanes(full ? kLanes : t.columns - (V - 1) * kLanes);
@@ -68,7 +69,9 @@ void run_tile_of(const Tile& t) {
     for (int i = 0; i < R; ++i) {
       const Widest x = spread<Widest>(a[i / kStep][i % kStep * a_row]);
 #pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) sums[i][v] = fmadd(x, y[v], sums[i][v]);
+      for (int v = 0; v < V; ++v) {
+        sums[i][v] = pairs ? add_products(x, y[v], sums[i][v]) : fmadd(x, y[v], sums[i][v]);
+      }
     }
 #pragma GCC unroll 4
     for (int p = 0; p < kPointers; ++p) a[p] += a_col;
@@ -113,15 +116,18 @@ void run_tile_of(const Tile& t) {
   }
 }
 
-template <int V, bool full, int... R>
+template <int V, bool full, bool pairs, int... R>
 constexpr std::array<void (*)(const Tile&), kMaxRows> tiles_of(std::integer_sequence<int, R...>) {
-  return {run_tile_of<R + 1, V, full>...};
+  return {run_tile_of<R + 1, V, full, pairs>...};
 }
 
-inline void run_tile(int rows, const Tile& t) {
+template <bool pairs = false>
+void run_tile(int rows, const Tile& t) {
   constexpr std::make_integer_sequence<int, kMaxRows> kRows;
-  static constexpr auto kOne = tiles_of<1, false>(kRows), kOneFull = tiles_of<1, true>(kRows);
-  static constexpr auto kTwo = tiles_of<2, false>(kRows), kTwoFull = tiles_of<2, true>(kRows);
+  static constexpr auto kOne = tiles_of<1, false, pairs>(kRows);
+  static constexpr auto kOneFull = tiles_of<1, true, pairs>(kRows);
+  static constexpr auto kTwo = tiles_of<2, false, pairs>(kRows);
+  static constexpr auto kTwoFull = tiles_of<2, true, pairs>(kRows);
   const bool full = t.columns % kLanes == 0;
   const auto& tiles = t.columns > kLanes ? full ? kTwoFull : kTwo : full ? kOneFull : kOne;
   tiles[rows - 1](t);

@@ -41,6 +41,8 @@ KernelSet kernels_of_set() {
           .joined = kJoinedSteps,
           .random = kRandomRoutines,
           .depthwise_pixels = depthwise_pixels,
+          .depthwise_halves = depthwise_halves,
+          .half_blocks = kHalfBlocks,
           .add_row_products = add_row_products,
           .add_micro_rows = add_micro_rows,
           .add_kernels = add_kernels};

@@ -28,6 +28,7 @@ struct GemmRoutines {
   decltype(&gemm_half_partials) half_partials;
   decltype(&gemm_rows) rows;
   decltype(&gemm_dots) dots;
+  bool multiplies_pairs;  // of bfloat16, which are then packed in words
 };
 
 // The functions of the same names in tile_ops.hpp.
@@ -69,6 +70,35 @@ struct DepthwiseRun {
 using DepthwisePixels = void (*)(const DepthwiseRun& run, int64_t pixels, float* y,
                                  const Ending* ending);
 
+// The same for halves x. The taps of sum s end at ends[s]; later sums are added to the first one,
+// and the bias to their total. With one sum, the sum begins at the bias.
+struct HalfDepthwiseRun {
+  const uint16_t* x;
+  const float *w, *bias;
+  const int64_t *from, *with;
+  const int* ends;
+  int sums;
+  int64_t channels, step;
+};
+using DepthwiseHalves = void (*)(const HalfDepthwiseRun& run, int64_t pixels, const HalfEnding&);
+
+// Ends rows of sums, which are `step` floats apart.
+using EndRows = void (*)(const HalfEnding&, const float* sums, int64_t step, int64_t rows,
+                         int64_t columns);
+// Stores element i of n halves at y[i % 4 * step + i / 4], as a float.
+using SplitInFour = void (*)(const uint16_t* x, int64_t n, float* y, int64_t step);
+
+// Routines for blocks of f16, then those of bf16.
+struct HalfBlocks {
+  EndRows end_rows[2];
+  SplitInFour split_in_four[2];
+
+  void end(const HalfEnding& ending, const float* sums, int64_t step, int64_t rows,
+           int64_t columns) const {
+    end_rows[ending.element == Element::kBfloat](ending, sums, step, rows, columns);
+  }
+};
+
 // Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
 using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,
                                 int64_t n, int64_t channels, float* y);
@@ -91,6 +121,8 @@ struct KernelSet {
   JoinedSteps joined;
   RandomRoutines random;
   DepthwisePixels depthwise_pixels;
+  DepthwiseHalves depthwise_halves;
+  HalfBlocks half_blocks;
   AddRowProducts add_row_products;
   void (*add_micro_rows)(std::vector<MicroRow>&);
   void (*add_kernels)(KernelTable&);

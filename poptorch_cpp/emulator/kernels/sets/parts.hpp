@@ -12,6 +12,7 @@ struct HalfConversions {
 
 extern const GemmRoutines kGemmRoutines;
 extern const HalfConversions kHalfConversions;
+extern const HalfBlocks kHalfBlocks;
 extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
 extern const RandomRoutines kRandomRoutines;
@@ -19,6 +20,7 @@ extern const RandomRoutines kRandomRoutines;
 MicroFn rounding_at_random(ir::DType dtype);
 
 void depthwise_pixels(const DepthwiseRun& run, int64_t pixels, float* y, const Ending* ending);
+void depthwise_halves(const HalfDepthwiseRun& run, int64_t pixels, const HalfEnding& ending);
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
                       int64_t channels, float* y);
 

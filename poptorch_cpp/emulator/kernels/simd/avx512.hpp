@@ -29,20 +29,22 @@ inline void store_half(uint16_t* y, Widest v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtps_ph(v, kToNearest));
 }
 inline Widest round_to_half(Widest x) { return _mm512_cvtph_ps(_mm512_cvtps_ph(x, kToNearest)); }
-// Returns bfloat_bits() of the lanes.
-inline __m512i bfloat_words(Widest x) {
-  const __m512i bits = _mm512_castps_si512(x), high = _mm512_srli_epi32(bits, 16);
-  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
-  const __m512i up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, up), 16);
+// Returns bfloat_bits() of the lanes in the upper halves of words; the lower ones are not zero.
+inline __m512i upper_bfloats(Widest x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  return _mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40));
+  __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  rounded = _mm512_mask_add_epi32(rounded, odd, bits, _mm512_set1_epi32(0x8000));
+  return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(1 << 22));
 }
 inline void store_bfloat(uint16_t* y, Widest v) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtepi32_epi16(bfloat_words(v)));
+  const __m512i words = _mm512_srli_epi32(upper_bfloats(v), 16);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtepi32_epi16(words));
 }
 inline Widest round_to_bfloat(Widest x) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(bfloat_words(x), 16));
+  const __m512i kept = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm512_castsi512_ps(_mm512_and_epi32(upper_bfloats(x), kept));
 }
 
 // These add `random`, 16 bits in each lane, to the fraction that the type drops, and drop the rest

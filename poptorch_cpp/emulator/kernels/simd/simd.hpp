@@ -74,4 +74,20 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 constexpr int kLanes = kLanesOf<Widest>;
 using WidestWords = uint32_t __attribute__((vector_size(sizeof(Widest))));
 
+#ifndef __AVX512BF16__
+constexpr bool kMultipliesPairs = false;  // of bfloat16, in one instruction
+
+// Adds the products of the upper halves of words, which are bfloat16, then those of the lower ones.
+inline Widest add_products(Widest x, Widest y, Widest sum) {
+  const auto a = reinterpret_cast<WidestWords>(x), b = reinterpret_cast<WidestWords>(y);
+  const WidestWords upper = WidestWords{} + 0xffff0000u;
+  sum = fmadd(reinterpret_cast<Widest>(a & upper), reinterpret_cast<Widest>(b & upper), sum);
+  return fmadd(reinterpret_cast<Widest>(a << 16), reinterpret_cast<Widest>(b << 16), sum);
+}
+#endif
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET
+
+#ifdef __AVX512BF16__
+#include "emulator/kernels/simd/avx512_bf16.hpp"
+#endif

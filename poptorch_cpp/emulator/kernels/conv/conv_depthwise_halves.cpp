@@ -1,0 +1,100 @@
+#include "emulator/kernels/base/tile_ops.hpp"
+#include "emulator/kernels/base/transpose_block.hpp"
+#include "emulator/kernels/conv/conv_halves.hpp"
+#include "emulator/kernels/conv/depthwise_taps.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+// The workspace holds the weights and the bias as floats.
+class ForwardHalves final : public Depthwise {
+ public:
+  ForwardHalves(const KernelRequest& request, const ConvShape& shape)
+      : Depthwise(shape),
+        end_(request),
+        bias_(request.inputs.size() > 2 && request.inputs[2]),
+        sums_(sums_of_halves(request.outputs[0].dtype, shape)),
+        whole_(shape.taps() / sums_ * sums_),
+        load_(load_fn(request.outputs[0].dtype)) {
+    parts_ = parts_for(ns_, s_.out_pixels());
+  }
+  int phases() const override { return 2; }
+  int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
+  int64_t workspace_bytes() const override { return 4 * c_ * (2 * s_.taps() + (bias_ ? 1 : 0)); }
+  std::vector<int> prepared_operands() const override {
+    return bias_ ? std::vector{1, 2} : std::vector{1};
+  }
+  int64_t scratch_bytes() const override { return end_.scratch_bytes(); }
+
+  void run(const KernelArgs& args, int phase, int task) const override {
+    if (phase == 0) return prepare(args);
+    const uint16_t* x = input_of<uint16_t>(args, 0);
+    const Range pixels = part_of(s_.out_pixels(), parts_, task);
+    auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
+    for_runs(pixels, s_.out, s_.in, s_.strides[2], along,
+             [&](int64_t p, int64_t count, const Taps& taps) {
+               Taps ordered;
+               int ends[kPartialSums];
+               order(taps, ordered, ends);
+               sum_pixels_({.x = x,
+                            .w = floats(args),
+                            .bias = bias_ ? floats(args) + s_.taps() * c_ : nullptr,
+                            .from = ordered.from,
+                            .with = ordered.with,
+                            .ends = ends,
+                            .sums = sums_,
+                            .channels = c_,
+                            .step = s_.strides[2] * c_},
+                           count, end_.ending(args, p, 0, c_));
+             });
+    if (!end_.has_chain()) return;
+    end_.run_chain(args, {.first = pixels.begin * c_, .cols = pixels.size() * c_}, args.scratch);
+  }
+
+ private:
+  float* floats(const KernelArgs& args) const { return reinterpret_cast<float*>(args.workspace); }
+  void widen(const std::byte* from, float* to, int64_t n) const {
+    MicroArgs args;
+    args.src[0] = from;
+    args.dst[0] = to;
+    load_(args, n);
+  }
+  void prepare(const KernelArgs& args) const {
+    float* weights = floats(args);
+    float* bias = weights + s_.taps() * c_;
+    float* plain = bias + (bias_ ? c_ : 0);
+    widen(args.buffers[1], plain, s_.taps() * c_);
+    transpose_weights(plain, weights);
+    if (bias_) widen(args.buffers[2], bias, c_);
+  }
+  // Lists the taps of each sum one after another.
+  void order(const Taps& taps, Taps& ordered, int* ends) const {
+    for (int sum = 0; sum < sums_; ++sum) {
+      for (int i = 0; i < taps.count; ++i) {
+        const int64_t tap = taps.with[i] / c_;
+        if ((tap < whole_ ? tap % sums_ : 0) != sum) continue;
+        ordered.from[ordered.count] = taps.from[i];
+        ordered.with[ordered.count++] = taps.with[i];
+      }
+      ends[sum] = ordered.count;
+    }
+  }
+
+  HalfEnd end_;
+  bool bias_;
+  int sums_;
+  int64_t whole_, parts_ = 1;
+  MicroFn load_;
+  const DepthwiseHalves sum_pixels_ = kernel_set().depthwise_halves;
+};
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> make_depthwise_halves(const KernelRequest& request,
+                                                   const ConvShape& shape) {
+  if (shape.taps() > kMaxTaps || !has_one_half_type(request)) return nullptr;
+  return std::make_unique<ForwardHalves>(request, shape);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,216 @@
+#include "emulator/kernels/conv/conv_halves.hpp"
+
+#include <array>
+
+#include "emulator/kernels/base/gemm.hpp"
+#include "emulator/kernels/base/tile_ops.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
+
+namespace poptorch::emulator {
+namespace {
+
+constexpr int64_t kPixels = 96;     // of a block
+constexpr int64_t kDepth = 256;     // of a single sum at a time, as on floats
+constexpr double kMostFlops = 4e6;  // of a convolution whose sums have eager torch's order
+
+// A product of pixels or gathered patches, and packed weights, all of which stay halves. Only
+// patches in eager torch's order become floats.
+class ConvHalves final : public BoundKernel {
+ public:
+  ConvHalves(const KernelRequest& request, const ConvShape& shape)
+      : s_(shape),
+        reads_(shape),
+        end_(request),
+        dtype_(request.outputs[0].dtype),
+        element_(element_of(dtype_)),
+        bias_(request.inputs.size() > 2 && request.inputs[2]),
+        pointwise_(shape.pointwise()) {
+    const auto ns = static_cast<int64_t>(s_.flops() / 60);
+    ns_ = ns + end_.estimated_ns(s_.out_pixels() * s_.out_channels);
+    const int64_t wanted = parts_for(ns, 48);
+    pixel_parts_ = std::clamp<int64_t>(s_.out_pixels() / 48, 1, wanted);
+    col_parts_ =
+        std::clamp<int64_t>(s_.group_out() / 128, 1, divide_up(wanted, pixel_parts_ * s_.groups));
+    sums_ = sums_of_halves(dtype_, s_);
+    order_products();
+    place_scratch();
+  }
+  int phases() const override { return 2; }
+  int tasks(int phase) const override {
+    return static_cast<int>(phase == 0 ? s_.groups : pixel_parts_ * col_parts_ * s_.groups);
+  }
+  int64_t scratch_bytes() const override { return own_bytes_ + end_.scratch_bytes(); }
+  int64_t workspace_bytes() const override { return 2 * group_elements() * s_.groups; }
+  std::vector<int> prepared_operands() const override { return {1}; }
+  int64_t estimated_ns() const override { return ns_; }
+
+  void run(const KernelArgs& args, int phase, int task) const override {
+    if (phase == 0) return pack(args, task);
+    const int64_t col_part = task % col_parts_, rest = task / col_parts_;
+    const int64_t group = rest % s_.groups, pixel_part = rest / s_.groups;
+    const Range pixels = part_of(s_.out_pixels(), pixel_parts_, pixel_part);
+    const Range cols = part_of(s_.group_out(), col_parts_, col_part, kPanel);
+    for (int64_t p = pixels.begin; p < pixels.end; p += kPixels) {
+      const Range some{p, std::min(p + kPixels, pixels.end)};
+      take_patches(args, group, some);
+      block(args, group, some, cols);
+    }
+  }
+
+ private:
+  int64_t depth() const { return s_.depth(); }
+  int64_t group_elements() const { return packed_floats(depth(), s_.group_out()); }
+  bool splits() const { return pointwise_ && sums_ == kPartialSums && depth() % sums_ == 0; }
+
+  // Lists the products of each sum one after another. Patches and weights have the order (kernel
+  // position, channel).
+  void order_products() {
+    const int64_t whole = depth() / sums_ * sums_;
+    for (int64_t sum = 0; sum < sums_; ++sum) {
+      begin_[sum] = static_cast<int64_t>(places_.size());
+      for (int64_t k = sum; k < whole; k += sums_) add_product(k);
+      for (int64_t k = whole; sum == 0 && k < depth(); ++k) add_product(k);
+    }
+    begin_[sums_] = depth();
+  }
+  void add_product(int64_t k) {
+    places_.push_back(sums_ == 1 ? k : k % s_.taps() * s_.group_in() + k / s_.taps());
+  }
+  bool in_place() const { return pointwise_ && sums_ == 1; }
+  void place_scratch() {
+    auto take = [this](int64_t bytes) {
+      return std::exchange(own_bytes_, own_bytes_ + round_up(bytes, 64));
+    };
+    const int64_t pixels = std::min(kPixels, s_.out_pixels());
+    const int64_t patch_bytes = sums_ == 1 ? 2 : 4;
+    take(in_place() ? 0 : patch_bytes * pixels * depth());
+    held_at_ = take(4 * pixels * s_.group_out());
+    bias_at_ = take(bias_ ? 4 * s_.group_out() : 0);
+    patch_at_ = take(sums_ == 1 ? 0 : 2 * depth());
+    floats_at_ = take(sums_ == 1 ? 0 : 4 * depth());
+    packing_at_ = take(sums_ == 1 ? 4 * gemm_scratch_floats(pixels, depth()) : 0);
+  }
+  void widen(const uint16_t* from, float* to, int64_t n) const {
+    MicroArgs args;
+    args.src[0] = from;
+    args.dst[0] = to;
+    load_(args, n);
+  }
+
+  void pack(const KernelArgs& args, int64_t group) const {
+    auto* packed = reinterpret_cast<uint16_t*>(args.workspace) + group * group_elements();
+    const uint16_t* weights = input_of<uint16_t>(args, 1) + group * s_.group_out() * depth();
+    const int64_t panels = divide_up(s_.group_out(), kPanel);
+    auto rows = [&](const uint16_t* from, int64_t count, uint16_t* to) {
+      pack_panels({from, 1, depth(), element_}, count, s_.group_out(), 0, panels, to, depth());
+    };
+    if (sums_ == 1) return rows(weights, depth(), packed);
+    for (int64_t i = 0; i < depth(); ++i) rows(weights + places_[i], 1, packed + i * kPanel);
+  }
+
+  // Makes the patches of the pixels, unless the product reads them in place.
+  void take_patches(const KernelArgs& args, int64_t group, Range pixels) const {
+    if (in_place()) return;
+    const uint16_t* x = input_of<uint16_t>(args, 0);
+    for (int64_t i = 0; i < pixels.size(); ++i) {
+      const int64_t pixel = pixels.begin + i;
+      if (sums_ == 1) {
+        reads_.read(x, pixel, group, 0, depth(),
+                    reinterpret_cast<uint16_t*>(args.scratch) + i * depth());
+      } else {
+        order_patch(args, x, pixel, group, reinterpret_cast<float*>(args.scratch) + i * depth());
+      }
+    }
+  }
+  // Makes a patch of floats in the order of places_.
+  void order_patch(const KernelArgs& args, const uint16_t* x, int64_t pixel, int64_t group,
+                   float* to) const {
+    auto* patch = reinterpret_cast<uint16_t*>(args.scratch + patch_at_);
+    auto* floats = reinterpret_cast<float*>(args.scratch + floats_at_);
+    const uint16_t* from = patch;
+    if (pointwise_) {
+      from = x + pixel * s_.in_channels + group * s_.group_in();
+    } else {
+      reads_.read(x, pixel, group, 0, depth(), patch);
+    }
+    if (splits()) return split_(from, depth(), to, depth() / sums_);
+    widen(from, floats, depth());
+    for (int64_t k = 0; k < depth(); ++k) to[k] = floats[places_[k]];
+  }
+  // Returns the patches of the pixels, from product p on.
+  OperandView patches(const KernelArgs& args, int64_t group, int64_t pixel, int64_t p) const {
+    if (sums_ > 1) return OperandView(args.scratch, depth(), 1, Element::kFloat).at(p);
+    if (!in_place()) return OperandView(args.scratch, depth(), 1, element_).at(p);
+    return OperandView(args.buffers[0], s_.in_channels, 1, element_)
+        .at(pixel * s_.in_channels + group * s_.group_in() + p);
+  }
+
+  const float* bias(const KernelArgs& args, int64_t channel, int64_t count) const {
+    if (!bias_) return nullptr;
+    auto* held = reinterpret_cast<float*>(args.scratch + bias_at_);
+    widen(input_of<uint16_t>(args, 2) + channel, held, count);
+    return held;
+  }
+
+  void block(const KernelArgs& args, int64_t group, Range pixels, Range cols) const {
+    auto* packing = reinterpret_cast<float*>(args.scratch + packing_at_);
+    auto* held = reinterpret_cast<float*>(args.scratch + held_at_);
+    const auto* packed = reinterpret_cast<const uint16_t*>(args.workspace) +
+                         group * group_elements() + cols.begin * depth();
+    const int64_t channel = group * s_.group_out() + cols.begin;
+    const float* added = bias(args, channel, cols.size());
+    const HalfEnding ending = end_.ending(args, pixels.begin, channel, s_.out_channels);
+    for (int64_t sum = 0; sum < sums_; ++sum) {
+      const int64_t step = sums_ == 1 ? kDepth : depth();
+      for (int64_t p = begin_[sum]; p < begin_[sum + 1]; p += step) {
+        const int64_t count = std::min(step, begin_[sum + 1] - p);
+        const bool last = p + count == depth();
+        gemm_packed(pixels.size(), cols.size(), count, patches(args, group, pixels.begin, p),
+                    packed + p * kPanel, depth(), last ? added : nullptr, held, cols.size(), p > 0,
+                    packing, element_, nullptr, last ? &ending : nullptr);
+      }
+    }
+    if (!end_.has_chain()) return;
+    end_.run_chain(args,
+                   {.first = pixels.begin * s_.out_channels + channel,
+                    .rows = pixels.size(),
+                    .row_step = s_.out_channels,
+                    .cols = cols.size()},
+                   args.scratch + own_bytes_);
+  }
+
+  ConvShape s_;
+  Patches reads_;
+  HalfEnd end_;
+  ir::DType dtype_;
+  Element element_;
+  bool bias_, pointwise_;
+  int64_t sums_ = 1;
+  std::vector<int64_t> places_;  // of each sum's products in a patch
+  std::array<int64_t, kPartialSums + 1> begin_{};
+  int64_t ns_ = 0, pixel_parts_ = 1, col_parts_ = 1;
+  int64_t held_at_ = 0, bias_at_ = 0, patch_at_ = 0, floats_at_ = 0, packing_at_ = 0;
+  int64_t own_bytes_ = 0;
+  const MicroFn load_ = load_fn(dtype_);
+  const SplitInFour split_ = kernel_set().half_blocks.split_in_four[element_ == Element::kBfloat];
+};
+
+}  // namespace
+
+int sums_of_halves(ir::DType dtype, const ConvShape& shape) {
+  return dtype == ir::DType::kF16 && shape.flops() <= kMostFlops ? kPartialSums : 1;
+}
+
+bool has_one_half_type(const KernelRequest& request) {
+  const ir::DType dtype = request.outputs[0].dtype;
+  return ir::is_half(dtype) && std::all_of(request.inputs.begin(), request.inputs.end(),
+                                           [&](const auto& t) { return !t || t->dtype == dtype; });
+}
+
+std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request,
+                                              const ConvShape& shape) {
+  if (!has_one_half_type(request)) return nullptr;
+  return std::make_unique<ConvHalves>(request, shape);
+}
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,94 @@
+// The taps of depthwise convolutions, which all their kernels share.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/conv/conv_shape.hpp"
+
+namespace poptorch::emulator {
+
+constexpr int kMaxTaps = 128;
+
+// The taps that meet a pixel, as offsets of the tensor that they read and of the weights.
+struct Taps {
+  int64_t from[kMaxTaps], with[kMaxTaps];
+  int count = 0;
+};
+
+// Weights are stored as [channel][tap]; the loops need [tap][channel], which the workspace holds.
+class Depthwise : public BoundKernel {
+ public:
+  explicit Depthwise(const ConvShape& shape) : s_(shape), c_(shape.out_channels) {
+    ns_ = static_cast<int64_t>(s_.flops() / 20);
+  }
+  int64_t estimated_ns() const override { return ns_; }
+
+ protected:
+  using Place = std::array<int64_t, 3>;
+  static Place place_of(int64_t pixel, const Place& sizes) {
+    return {pixel / (sizes[2] * sizes[1]) % sizes[0], pixel / sizes[2] % sizes[1],
+            pixel % sizes[2]};
+  }
+
+  // Finds the taps of a pixel of an image whose first pixel is number `first` of a tensor with
+  // images of `sizes`. along(d, place, k) is the coordinate that tap k reads; negative: none.
+  template <typename Along>
+  void find_taps(const Place& at, int64_t first, const Place& sizes, Along along,
+                 Taps& taps) const {
+    taps.count = 0;
+    int64_t tap = 0;
+    for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
+      const int64_t z = along(0, at[0], kd);
+      for (int64_t kh = 0; kh < s_.kernel[1]; ++kh) {
+        const int64_t y = along(1, at[1], kh);
+        for (int64_t kw = 0; kw < s_.kernel[2]; ++kw, ++tap) {
+          const int64_t x = along(2, at[2], kw);
+          if (z < 0 || z >= sizes[0] || y < 0 || y >= sizes[1] || x < 0 || x >= sizes[2]) continue;
+          taps.from[taps.count] = (first + (z * sizes[1] + y) * sizes[2] + x) * c_;
+          taps.with[taps.count++] = tap * c_;
+        }
+      }
+    }
+  }
+  void transpose_weights(const float* w, float* out) const {
+    transpose_matrix(w, s_.taps(), out, c_, c_, s_.taps());
+  }
+  int64_t in_image() const { return s_.in_pixels() / s_.batch; }
+  int64_t out_image() const { return s_.out_pixels() / s_.batch; }
+  int64_t input_of_tap(int d, int64_t out, int64_t k) const {
+    return out * s_.strides[d] - s_.padding[d] + k * s_.dilation[d];
+  }
+
+  // Calls use(first pixel, count, taps) for runs of pixels in a row of a tensor with images of
+  // `sizes`. Neighbours share the taps if all columns of the kernel meet both, and the taps of the
+  // next one are `step` columns away; 0: they never share them.
+  template <typename Along, typename Use>
+  void for_runs(Range pixels, const Place& sizes, const Place& other, int64_t step, Along along,
+                Use use) const {
+    const int64_t image = sizes[0] * sizes[1] * sizes[2];
+    const int64_t other_image = other[0] * other[1] * other[2];
+    auto inside = [&](int64_t x) { return x >= 0 && x < other[2]; };
+    auto interior = [&](int64_t w) {
+      return inside(along(2, w, 0)) && inside(along(2, w, s_.kernel[2] - 1));
+    };
+    Taps taps;
+    for (int64_t p = pixels.begin; p < pixels.end;) {
+      const int64_t w = p % sizes[2];
+      const int64_t most = std::min(sizes[2] - w, pixels.end - p);
+      int64_t count = 1;
+      if (step > 0 && interior(w)) {
+        while (count < most && interior(w + count)) ++count;
+      }
+      find_taps(place_of(p, sizes), p / image * other_image, other, along, taps);
+      use(p, count, taps);
+      p += count;
+    }
+  }
+
+  ConvShape s_;
+  int64_t c_, ns_ = 0;
+};
+
+}  // namespace poptorch::emulator

@@ -1,0 +1,62 @@
+// Applies endings on halves (base/ending.hpp) to sums in registers.
+#pragma once
+
+#include "emulator/kernels/base/ending.hpp"
+#include "emulator/kernels/sets/half_elements.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+// Ends vectors of sums. It holds the ending in registers: a store of halves could change it in
+// memory, as far as the compiler knows.
+template <Element element>
+class HalfEnder {
+ public:
+  explicit HalfEnder(const HalfEnding& ending)
+      : e_(ending),
+        least_(spread<Widest>(ending.low)),
+        most_(spread<Widest>(ending.high)),
+        chains_(ending.scale || ending.added || ending.low > -INFINITY || ending.high < INFINITY) {}
+
+  // The scales and shifts of a vector of columns, the same for all rows.
+  struct Chain {
+    Widest scale, shift;
+  };
+  template <bool whole>
+  [[gnu::always_inline]] Chain chain(int64_t column, int64_t count) const {
+    if (!e_.scale) return {spread<Widest>(1), spread<Widest>(0)};
+    auto floats = [count](const float* x) __attribute__((always_inline)) {
+      return whole ? load<Widest>(x) : load(x, first_lanes(count));
+    };
+    return {floats(e_.scale + column), floats(e_.shift + column)};
+  }
+
+  // Ends a vector whose first element has number `i` from the block's first element. Only the first
+  // `count` lanes are stored; a whole vector has kLanes.
+  template <bool whole>
+  [[gnu::always_inline]] void end(Widest sum, const Chain& chain, int64_t i, int64_t count) const {
+    if (chains_) {
+      sum = E::round(sum);
+      if (e_.scale) sum = E::round(fmadd(sum, chain.scale, chain.shift));
+      if (e_.added) sum = E::round(sum + halves<whole>(e_.added + i, count));
+      sum = sum < least_ ? least_ : sum;
+      sum = sum > most_ ? most_ : sum;
+    }
+    if (whole) return E::store_all(e_.to + i, sum);
+    uint16_t held[kLanes];
+    E::store_all(held, sum);
+    std::memcpy(e_.to + i, held, static_cast<size_t>(count) * sizeof(uint16_t));
+  }
+
+ private:
+  using E = Elements<element>;
+  template <bool whole>
+  [[gnu::always_inline]] static Widest halves(const uint16_t* x, int64_t count) {
+    return whole ? E::template load_all<Widest>(x) : E::load_first(x, count);
+  }
+
+  const HalfEnding e_;
+  const Widest least_, most_;
+  const bool chains_;
+};
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET
