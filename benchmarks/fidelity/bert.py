@@ -70,9 +70,9 @@ class Embedding(nn.Module):
 class Bert(nn.Module):
     """The encoder with a masked-language loss over `masks` tokens, or with span prediction."""
 
-    def __init__(self, width, layers, length, masks=0, vocabulary=30400):
+    def __init__(self, width, layers, length, masks=0, vocabulary=30400, head_alone=True):
         super().__init__()
-        self.masks, self.vocabulary = masks, vocabulary
+        self.masks, self.vocabulary, self.head_alone = masks, vocabulary, head_alone
         self.embedding = Embedding(width, vocabulary, length)
         self.layers = nn.ModuleList(Layer(width, width // 64) for _ in range(layers))
         if masks:
@@ -86,7 +86,7 @@ class Bert(nn.Module):
         penalty = ((1.0 - mask.to(x.dtype)) * -10000.0)[:, None, None, :]
         for layer in self.layers:
             x = layer(x, penalty)
-        if self.masks:
+        if self.masks and self.head_alone:
             poptorch.Block.start("head", ipu_id=0)  # beside the tied embedding
         if not self.masks:
             return self.answer(x, places)
@@ -118,6 +118,33 @@ def place(model, counts):
             layer = next(layers)
             if index == 0 and ipu > 0:
                 poptorch.BeginBlock(layer, f"layers of IPU {ipu}", ipu_id=ipu)
+
+
+def place_halves(model, counts):
+    """Puts the embedding on IPU 0, and half layers on the others; the last ones are on IPU 0.
+
+    Args:
+        model: A model whose head is with its last layers.
+        counts: For IPU 1 and so on, the numbers of attention halves and of feed-forward halves.
+    """
+    poptorch.BeginBlock(model.embedding, "embedding", ipu_id=0)
+    halves = [half for layer in model.layers for half in (layer, layer.inner)]
+    first = 0
+    for ipu, count in enumerate(counts, 1):
+        poptorch.BeginBlock(halves[first], f"layers of IPU {ipu}", ipu_id=ipu)
+        first += sum(count)
+    poptorch.BeginBlock(halves[first], "last layers", ipu_id=0)
+
+
+def bert_in_halves(length, masks, counts):
+    """Returns a function that builds BERT-large as Graphcore placed it for MLPerf."""
+
+    def build():
+        model = Bert(1024, 24, length, masks, head_alone=False)
+        place_halves(model, counts)
+        return model
+
+    return build
 
 
 def bert(width, layers, length, masks, counts):

@@ -13,7 +13,7 @@ from torch import nn
 
 from . import vision
 from .inference import Encoder
-from .predict import optimiser_of, options_of
+from .predict import CHOICES, Kept, model_of, optimiser_of, options_of
 from .rows import Row, rows
 
 
@@ -49,34 +49,28 @@ def fits() -> Iterator[Fit]:
 
 
 def of_training(row: Row) -> Fit:
-    """Returns the fit of a training configuration.
-
-    Pipelines recompute from the results of the layers if they do not fit otherwise, as Graphcore's
-    examples can.
-    """
+    """Returns the fit of a training configuration, by the first of its choices that fits."""
     name = f"row {row.number}: {row.title}"
-    estimate = _estimate(row, keeps_layers=False)
-    if estimate.fits or len(estimate.ipus) == 1:
-        return _fit(name, True, estimate)
-    kept = _estimate(row, keeps_layers=True)
-    if not kept.fits:
-        return _fit(name, True, estimate)
-    most = max(ipu.needed_bytes for ipu in estimate.ipus)
-    return _fit(name, True, kept, f"; {most / 1e6:,.0f} MB unless layers keep their results")
-
-
-def _estimate(row: Row, keeps_layers: bool) -> poptorch.Estimate:
-    with torch.device("meta"):
-        model = row.build().to(row.dtype)
-        inputs = row.inputs(row.micro_batch)
-    if keeps_layers:
-        for layer in getattr(model, "layers", ()):
-            layer.register_forward_hook(
-                lambda _module, _inputs, result: poptorch.recomputationCheckpoint(result)
-            )
-    return poptorch.estimate(
-        model, inputs, options_of(row), training=True, optimizer=optimiser_of(row, model)
+    first = estimate = _estimate(row, CHOICES[0])
+    for kept in CHOICES[1:]:
+        if estimate.fits:
+            break
+        estimate = _estimate(row, kept)
+    if estimate is first or not estimate.fits:
+        return _fit(name, True, first)
+    most = max(ipu.needed_bytes for ipu in first.ipus)
+    where = "" if kept.last_stage else ", in the last stage too"
+    return _fit(
+        name, True, estimate, f"; {most / 1e6:,.0f} MB unless layers keep their results{where}"
     )
+
+
+def _estimate(row: Row, kept: Kept) -> poptorch.Estimate:
+    model = model_of(row, kept)
+    return poptorch.estimate(
+        model, row.inputs(row.micro_batch), options_of(row, kept), training=True,
+        optimizer=optimiser_of(row, model),
+    )  # fmt: skip
 
 
 def _fit(name: str, ran: bool, estimate: poptorch.Estimate, more: str = "") -> Fit:
@@ -131,6 +125,7 @@ def _inference(
     with torch.device("meta"):
         model = build().eval().to(dtype)
     options = poptorch.Options().useOfflineIpuTarget(21)
+    options.Precision.setPartialsType(torch.half)  # as in inference.py
     title = f"{name}, {str(dtype).removeprefix('torch.')}, batch {inputs[0].shape[0]}"
     return _fit(title, ran, poptorch.estimate(model, inputs, options, training=False))
 

@@ -57,8 +57,8 @@ def _bert_rows():
     large2 = bert.bert(1024, 24, 384, 56, (3, 7, 7, 7))
     large_packed2 = bert.bert(1024, 24, 512, 76, (3, 7, 7, 7))
     squad = bert.bert(1024, 24, 384, 0, (2, 3, 3, 3, 3, 3, 3, 4))
-    wide = bert.bert(1024, 24, 512, 76, (2, 3, 3, 3, 3, 3, 3, 4))
-    four = bert.bert(1024, 24, 512, 76, (4, 7, 6, 7))
+    wide = bert.bert_in_halves(512, 76, ((3, 3), (3, 3), (3, 3), (4, 3), (3, 4), (4, 3), (3, 4)))
+    four = bert.bert_in_halves(512, 76, ((7, 6), (6, 7), (7, 6)))
     return [
         Row(1, "BERT-large phase 1, SL128, Pod16", 5179, large, phase1, 8, 2048, 4, **first),
         Row(2, "BERT-large phase 1, SL128, TF2, Pod16", 4527, large, phase1, 8, 2040, 4,

@@ -86,11 +86,12 @@ struct Execution {
   int64_t whole_outputs = 0;
   bool mean_reduction = true;    // of gradients over accumulation and replicas; false: sum
   bool recompute = true;         // forward values in the backward stages of a pipeline
-  bool recompute_alone = false;  // without a pipeline, from checkpoints
+  bool recompute_alone = false;  // in the last stage or without stages, from checkpoints
   bool stochastic_rounding = false, floating_point_exceptions = false, check_indices = false;
   uint64_t random_seed = 0;
   Liveness liveness = Liveness::kAlwaysLive;
   bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
+  bool outline = true;                   // equal work shares its code
   int64_t io_tiles = 0;                  // of each IPU, reserved for I/O
   bool half_partials = false;            // of products in float16: rounded, see choose_partials
   // The share of a tile's memory for temporary data of products, by IPU; empty: the default.

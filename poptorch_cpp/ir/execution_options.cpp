@@ -80,7 +80,8 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "Gradients of micro-batches and replicas are averaged, not added."},
     {"recompute", &E::recompute, "Backward stages of a pipeline recompute forward values."},
     {"recompute_alone", &E::recompute_alone,
-     "Without a pipeline, the backward pass recomputes forward values from checkpoints."},
+     "Without a pipeline, and in its last stage, the backward pass recomputes forward values from "
+     "checkpoints."},
     {"stochastic_rounding",
      &E::stochastic_rounding,
      "Round float16 results up or down at random, in proportion.",
@@ -104,6 +105,7 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      {.words = kLivenesses}},
     {"separate_backward_phase", &E::separate_backward_phase,
      "The backward pass begins in a separate phase."},
+    {"outline", &E::outline, "Ops of the same kind, shapes and types share their code."},
     {"io_tiles",
      &E::io_tiles,
      "Number of tiles of each IPU reserved for I/O.",

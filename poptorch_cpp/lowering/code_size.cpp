@@ -51,11 +51,12 @@ class CodeSize {
 
 }  // namespace
 
-void estimate_code(program::Program& program, const target::Device& device) {
+void estimate_code(program::Program& program, const target::Device& device, bool outlines) {
   for (program::IpuProgram& ipu : program.ipus) {
     CodeSize code(program);
     code.add(ipu.body);
-    ipu.code_bytes = target::code_bytes(device, code.instructions, code.kinds());
+    ipu.code_bytes = target::code_bytes(device, code.instructions,
+                                        outlines ? code.kinds() : code.instructions);
   }
 }
 

@@ -10,7 +10,7 @@ struct Device;
 
 namespace poptorch::lowering {
 
-// Sets the bytes of each IPU's code.
-void estimate_code(program::Program& program, const target::Device& device);
+// Sets the bytes of each IPU's code. `outlines` says that equal work shares its code.
+void estimate_code(program::Program& program, const target::Device& device, bool outlines);
 
 }  // namespace poptorch::lowering

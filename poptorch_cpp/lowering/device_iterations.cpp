@@ -41,7 +41,8 @@ bool scale_transfers(program::Program& program, int64_t from, int64_t to) {
 }  // namespace
 
 std::optional<program::Program> with_device_iterations(const program::Program& program,
-                                                       int64_t from, int64_t to) {
+                                                       int64_t from, int64_t to,
+                                                       bool outlines) {
   if (program.ipus.size() != 1 || !program.stashes.empty()) return std::nullopt;
   const std::vector<Instruction>& body = program.ipus[0].body;
   if (body.empty() || !are_independent(body)) return std::nullopt;
@@ -59,7 +60,7 @@ std::optional<program::Program> with_device_iterations(const program::Program& p
     changing.clear();
     changing.push_back(std::move(loop));
   }
-  estimate_code(changed, target::find_device(program.device));
+  estimate_code(changed, target::find_device(program.device), outlines);
   return changed;
 }
 

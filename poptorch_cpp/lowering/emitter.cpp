@@ -50,7 +50,7 @@ void set_origin(Instruction& instruction, const ir::Op& op, uint64_t op_id) {
 }
 
 Emitter::Emitter(const ir::Module& module, const target::Device& device, int ipus)
-    : device_(device), open_(static_cast<size_t>(ipus)) {
+    : device_(device), open_(static_cast<size_t>(ipus)), outlines_(module.execution().outline) {
   program_.device = device.name;
   program_.replicas = static_cast<int>(module.execution().replication_factor);
   program_.link_domain = static_cast<int>(module.execution().link_domain);
@@ -285,7 +285,7 @@ program::Program Emitter::finish() {
   check_written_copies();
   place_states();
   for (size_t i = 0; i < open_.size(); ++i) program_.ipus[i].body = std::move(open_[i].back());
-  estimate_code(program_, device_);
+  estimate_code(program_, device_, outlines_);
   return std::move(program_);
 }
 

@@ -72,7 +72,8 @@ class Emitter {
   const target::Device& device_;
   program::Program program_;
   support::Table<int, std::vector<std::vector<program::Instruction>>>
-      open_;  // by IPU, innermost last
+      open_;       // by IPU, innermost last
+  bool outlines_;  // equal work shares its code
   std::map<support::Symbol, program::TensorId> state_tensors_;
   std::map<std::pair<program::TensorId, int>, program::TensorId> copies_;  // by tensor and IPU
   std::map<program::TensorId, std::pair<int, ir::Attrs>> pending_streams_;

@@ -18,8 +18,10 @@ using ir::Value;
 
 class Recomputation {
  public:
-  Recomputation(ir::Graph& main, int64_t forward_stages)
-      : main_(main), last_stage_(2 * (static_cast<int>(forward_stages) - 1)) {
+  Recomputation(ir::Graph& main, const ir::Execution& execution)
+      : main_(main),
+        last_stage_(2 * (static_cast<int>(execution.forward_stages) - 1)),
+        at_once_(execution.recompute_alone) {
     for (const Op* op : main.ops()) {
       if (!is_inner(*op)) continue;
       if (ir::is_checkpoint(*op)) {
@@ -48,19 +50,29 @@ class Recomputation {
  private:
   bool has_stages() const { return last_stage_ > 0; }
 
-  // Whether the op is in a backward stage; without stages, in the backward pass.
+  // Whether the backward pass of the op follows its forward pass at once: in the last stage, or
+  // without stages.
+  bool follows(const Op& op) const {
+    return !has_stages() || 2 * op.placement.stage == last_stage_;
+  }
+
+  // Whether the op belongs to a backward pass that recomputes.
   bool is_late(const Op& op) const {
-    return has_stages() ? 2 * op.placement.stage > last_stage_ : op.forward_id != 0;
+    if (follows(op)) return at_once_ && op.forward_id != 0;
+    return 2 * op.placement.stage > last_stage_;
   }
 
   // Whether `op` is in the forward stage of the `user`'s backward stage, and can run again there.
-  // Without stages, whether it is before the last checkpoint: later values would be computed again
-  // while they are all still there.
+  // If the backward pass follows at once, `op` must be before the last checkpoint: later values
+  // would be computed again while they are all still there.
   bool runs_again(const Op* op, const Op& user) const {
     if (!op || !is_inner(*op) || op->placement.ipu != user.placement.ipu) return false;
-    const bool partner = has_stages() ? op->placement.stage == last_stage_ - user.placement.stage
-                                      : op->forward_id == 0 && op->is_before(last_checkpoint_);
-    return partner && is_repeatable(*op);
+    if (has_stages() && op->placement.stage != last_stage_ - user.placement.stage) return false;
+    if (follows(user) &&
+        (op->forward_id != 0 || !last_checkpoint_ || !op->is_before(last_checkpoint_))) {
+      return false;
+    }
+    return is_repeatable(*op);
   }
 
   bool is_repeatable(const Op& op) const {
@@ -152,6 +164,7 @@ class Recomputation {
 
   ir::Graph& main_;
   int last_stage_;  // the backward stage of forward stage 0; 0 without stages
+  bool at_once_;    // also where the backward pass follows at once
   const Op* last_checkpoint_ = nullptr;
   std::set<support::Symbol> written_;
   std::unordered_map<const Value*, Value*> copies_;  // look-up only
@@ -164,7 +177,7 @@ void recompute_forward(ir::Module& module) {
   const ir::Execution& execution = module.execution();
   const bool several = execution.forward_stages > 1;
   if (execution.training && (several ? execution.recompute : execution.recompute_alone)) {
-    Recomputation(module.main(), execution.forward_stages).run();
+    Recomputation(module.main(), execution).run();
   }
 }
 

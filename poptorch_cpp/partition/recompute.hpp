@@ -11,11 +11,11 @@ namespace poptorch::partition {
 // with each micro-batch, and values under `identity {checkpoint=true}`, which stand for its operand
 // as well. The copy of a random op has
 // the original as its forward op; the lowering gives it the same key, so it draws the same numbers.
-// Needs assigned stages. The last forward stage recomputes nothing: its backward pass follows at
-// once. Results are bit-identical. Does nothing without Execution::recompute: then every value
-// waits in a stash.
-// Without stages, and with Execution::recompute_alone, the backward pass computes values again from
-// the checkpoints before it uses them. Values after the last checkpoint are kept.
+// Needs assigned stages. Results are bit-identical. Does nothing without Execution::recompute: then
+// every value waits in a stash.
+// In the last stage, and without stages, the backward pass follows at once. It computes values
+// again only with Execution::recompute_alone, from the checkpoints. Values after the last
+// checkpoint are kept.
 void recompute_forward(ir::Module& module);
 
 }  // namespace poptorch::partition

@@ -64,8 +64,10 @@ bool are_identical(const ir::Module& kept, ir::Module& module) {
 
 // Returns the bound program with other device iterations, or null if it must be compiled again.
 std::shared_ptr<const emulator::BoundProgram> changed(const emulator::BoundProgram& bound,
-                                                      int64_t from, int64_t to) {
-  auto program = lowering::with_device_iterations(bound.program, from, to);
+                                                      const ir::Execution& execution,
+                                                      int64_t to) {
+  const int64_t from = execution.device_iterations;
+  auto program = lowering::with_device_iterations(bound.program, from, to, execution.outline);
   return program ? emulator::with_device_iterations(bound, std::move(*program), from, to) : nullptr;
 }
 
@@ -94,7 +96,7 @@ std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
   const int64_t to = module->execution().device_iterations;
   ir::check(module->execution(), module->main().outputs().size());
   Compiled forms;
-  forms.bound = from == to ? kept.bound : changed(*kept.bound, from, to);
+  forms.bound = from == to ? kept.bound : changed(*kept.bound, *kept.execution, to);
   if (!forms.bound) return std::nullopt;
   forms.disabled_passes = kept.disabled_passes;
   forms.execution = module->execution();

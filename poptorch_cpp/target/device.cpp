@@ -47,6 +47,7 @@ std::vector<Device> make_devices() {
              .tiles = 1216,                    // [C]
              .workers_per_tile = 6,            // [A]
              .sram_per_tile = 256 * kKiB,      // [C]
+             .reserved_per_tile = 8 * kKiB,    // [F] 248 of 256 KiB were usable
              .clock = 1.6 * kGiga,             // [C]
              .half_macs_per_cycle = 32,        // [D] from 124.5 TFLOP/s
              .float_macs_per_cycle = 8,        // [D] from 31.1 TFLOP/s
@@ -74,7 +75,7 @@ std::vector<Device> make_devices() {
              .host_bandwidth = kHostBandwidth,
              .streaming_bandwidth = kStreamingBandwidth,
              .streaming_memory = int64_t{448} * 1000 * 1000 * 1000};  // [B] up to
-  Device bow = mk2;
+  Device bow = mk2;  // of GC200 and Bow, no reserved memory is published
   bow.name = "ipu21";
   bow.title = "Bow";
   bow.version = 21;

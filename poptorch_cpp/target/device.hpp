@@ -15,6 +15,7 @@ struct Device {
   int tiles = 0;
   int workers_per_tile = 0;
   int64_t sram_per_tile = 0;       // bytes
+  int64_t reserved_per_tile = 0;   // bytes of it that programs cannot use
   double clock = 0;                // Hz
   double half_macs_per_cycle = 0;  // multiply-accumulates of a tile's matrix unit
   double float_macs_per_cycle = 0;
@@ -27,7 +28,8 @@ struct Device {
   double streaming_bandwidth = 0;  // bytes a second, an IPU's share of its machine's memory
   int64_t streaming_memory = 0;    // bytes of one IPU-Machine of four; 0: none
 
-  int64_t sram() const { return sram_per_tile * tiles; }
+  // Returns the bytes that programs can use.
+  int64_t sram() const { return (sram_per_tile - reserved_per_tile) * tiles; }
   // Returns the bytes of a share of a tile's memory: at least those of a block of the matrix unit.
   int64_t share_of_tile(double share) const;
 };

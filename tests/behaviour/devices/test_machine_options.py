@@ -75,6 +75,32 @@ def test_tiles_for_io_do_not_compute():
     assert found == sorted(found) and found[0] < found[2]
 
 
+def test_code_grows_without_outlining():
+    def code(outlining):
+        layers = [torch.nn.Linear(64, 64) for _ in range(12)]
+        options = poptorch.Options().useOfflineIpuTarget(2)
+        if outlining is not None:
+            options._Popart.set("enableOutlining", outlining)
+        with torch.device("meta"):
+            x = torch.empty(4, 64)
+        model = torch.nn.Sequential(*layers).to("meta")
+        return poptorch.estimate(model, x, options, training=False).ipus[0].code_bytes
+
+    assert code(None) == code(True)
+    assert code(False) > 3 * code(True)
+
+
+def test_a_tile_of_mk1_reserves_memory():
+    def capacity(version):
+        return poptorch.estimate(
+            torch.nn.Linear(4, 4).to("meta"), torch.empty(1, 4, device="meta"),
+            poptorch.Options().useOfflineIpuTarget(version), training=False,
+        ).ipus[0].capacity_bytes  # fmt: skip
+
+    assert capacity(1) == 1216 * 248 * 1024
+    assert capacity(2) == 1472 * 624 * 1024
+
+
 def test_the_share_of_memory_does_not_change_values():
     torch.manual_seed(0)
     layer, x = torch.nn.Linear(96, 64).half(), torch.randn(8, 96).half()

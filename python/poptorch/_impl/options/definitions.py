@@ -360,7 +360,8 @@ class PopartOptions(PopartRows):
             session=Session(dict, lambda session: session, replaces=True),
             # A PopART RecomputationType: 0 is NoRecompute, 3 is for pipelines only.
             says={"recompute": lambda o: _recomputation(o) != 0,
-                  "recompute_alone": lambda o: _recomputation(o) not in (0, 3)}),
+                  "recompute_alone": lambda o: _recomputation(o) not in (0, 3),
+                  "outline": lambda o: bool(o.options.get("enableOutlining", True))}),
         Row("setEngineOptions", None, None, RECORDED, "Records engine options.", defaults={},
             setter=_record_engine),
         Row("setPatterns", None, None, RECORDED, "Records patterns and their level.", defaults={},
