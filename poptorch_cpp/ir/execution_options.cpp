@@ -80,8 +80,7 @@ const Rows<E, OutputMode, Liveness> kExecution = {
      "Gradients of micro-batches and replicas are averaged, not added."},
     {"recompute", &E::recompute, "Backward stages of a pipeline recompute forward values."},
     {"recompute_alone", &E::recompute_alone,
-     "Without a pipeline, and in its last stage, the backward pass recomputes forward values from "
-     "checkpoints."},
+     "Without a pipeline, and in its last stage, backward passes recompute from checkpoints."},
     {"stochastic_rounding",
      &E::stochastic_rounding,
      "Round float16 results up or down at random, in proportion.",
