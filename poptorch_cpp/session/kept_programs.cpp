@@ -101,6 +101,7 @@ std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
   forms.disabled_passes = kept.disabled_passes;
   forms.execution = module->execution();
   forms.highest_ipu = kept.highest_ipu;
+  forms.record.cached = true;
   forms.traced = std::move(module);
   return forms;
 }

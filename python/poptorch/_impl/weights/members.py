@@ -6,13 +6,15 @@ many times, so these functions build the list in one walk.
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 
 _LISTS = ("named_modules", "named_parameters", "named_buffers", "_named_members")
-_plain_classes: dict[type, bool] = {}  # whether a class has torch's methods
+# Whether a class has torch's methods. The classes of wrapped models end with their wrappers.
+_plain_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 _known = threading.local()  # `lists`: by model and kind of member, inside listed_once()
 
 
@@ -87,8 +89,10 @@ def _walk(module: Any, path: str, found: list[tuple[str, torch.nn.Module]], seen
 
 def _is_plain(kind: type) -> bool:
     """Returns whether modules of a class list their members as torch.nn.Module does."""
-    if kind not in _plain_classes:
-        _plain_classes[kind] = not issubclass(kind, torch.jit.ScriptModule) and all(
+    known = _plain_classes.get(kind)
+    if known is None:
+        known = not issubclass(kind, torch.jit.ScriptModule) and all(
             getattr(kind, name) is getattr(torch.nn.Module, name) for name in _LISTS
         )
-    return _plain_classes[kind]
+        _plain_classes[kind] = known
+    return known

@@ -1,0 +1,61 @@
+"""The members of a model that a compilation lists are those of torch, in the same order."""
+
+import pytest
+import torch
+from poptorch._impl.weights import members
+
+
+class Shared(torch.nn.Module):
+    """Has a module and a parameter twice, a buffer, and absent members."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+        self.second = self.first
+        self.tied = torch.nn.Linear(2, 3, bias=False)
+        self.tied.weight = self.first[0].weight
+        self.absent = None
+        self.register_module("nothing", None)
+        self.register_parameter("empty", None)
+        self.register_buffer("scale", torch.ones(2))
+        self.register_buffer("again", self.scale)
+
+
+class Renaming(torch.nn.Linear):
+    """Lists its parameters under other names."""
+
+    def named_parameters(self, *arguments, **keywords):
+        for name, tensor in super().named_parameters(*arguments, **keywords):
+            yield "renamed." + name, tensor
+
+
+MODELS = {
+    "shared": Shared,
+    "nested": lambda: torch.nn.Sequential(Shared(), torch.nn.ModuleList([Shared(), Shared()])),
+    "overridden": lambda: Renaming(2, 2),
+    "script": lambda: torch.nn.Sequential(torch.jit.script(torch.nn.Linear(2, 2))),
+    "leaf": lambda: torch.nn.Linear(2, 2),
+}
+
+
+def same(ours, theirs):
+    ours, theirs = list(ours), list(theirs)
+    assert [name for name, _ in ours] == [name for name, _ in theirs]
+    assert all(a is b for (_, a), (_, b) in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_members_are_those_of_torch(name):
+    model = MODELS[name]()
+    same(members.named_modules(model), model.named_modules())
+    same(members.named_parameters(model), model.named_parameters())
+    same(members.named_buffers(model), model.named_buffers())
+
+
+def test_members_are_listed_once_in_a_body():
+    model = Shared()
+    with members.listed_once():
+        before = list(members.named_parameters(model))
+        model.register_parameter("late", torch.nn.Parameter(torch.ones(1)))
+        same(members.named_parameters(model), before)
+    same(members.named_parameters(model), model.named_parameters())
