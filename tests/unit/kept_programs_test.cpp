@@ -37,9 +37,7 @@ std::unique_ptr<Executable> compiled(const std::string& text, const ir::Executio
   return compile(std::move(module), {.threads = 1});
 }
 
-bool is_reused(const Executable& executable) {
-  return executable.compile_record().cached;
-}
+bool is_reused(const Executable& executable) { return executable.compile_record().cached; }
 
 // Compiles other models, so that none of the model's compilations is kept.
 void forget() {
