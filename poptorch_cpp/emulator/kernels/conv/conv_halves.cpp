@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kPixels = 96;     // of a block
 constexpr int64_t kDepth = 256;     // of a single sum at a time, as on floats
-constexpr double kMostFlops = 4e6;  // of a convolution whose sums have eager torch's order
+constexpr double kMostFlops = 3e7;  // of a convolution whose sums have eager torch's order
 
 // A product of pixels or gathered patches, and packed weights, all of which stay halves. Only
 // patches in eager torch's order become floats.
