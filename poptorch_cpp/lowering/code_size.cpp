@@ -55,8 +55,8 @@ void estimate_code(program::Program& program, const target::Device& device, bool
   for (program::IpuProgram& ipu : program.ipus) {
     CodeSize code(program);
     code.add(ipu.body);
-    ipu.code_bytes = target::code_bytes(device, code.instructions,
-                                        outlines ? code.kinds() : code.instructions);
+    ipu.code_bytes =
+        target::code_bytes(device, code.instructions, outlines ? code.kinds() : code.instructions);
   }
 }
 

@@ -41,8 +41,7 @@ bool scale_transfers(program::Program& program, int64_t from, int64_t to) {
 }  // namespace
 
 std::optional<program::Program> with_device_iterations(const program::Program& program,
-                                                       int64_t from, int64_t to,
-                                                       bool outlines) {
+                                                       int64_t from, int64_t to, bool outlines) {
   if (program.ipus.size() != 1 || !program.stashes.empty()) return std::nullopt;
   const std::vector<Instruction>& body = program.ipus[0].body;
   if (body.empty() || !are_independent(body)) return std::nullopt;

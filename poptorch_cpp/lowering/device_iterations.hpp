@@ -13,7 +13,6 @@ namespace poptorch::lowering {
 // depend on the number in another way: several IPUs, stages or host buffers of more elements than a
 // program may have. `outlines` is that of the module's execution.
 std::optional<program::Program> with_device_iterations(const program::Program& program,
-                                                       int64_t from, int64_t to,
-                                                       bool outlines);
+                                                       int64_t from, int64_t to, bool outlines);
 
 }  // namespace poptorch::lowering

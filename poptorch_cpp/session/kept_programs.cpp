@@ -64,8 +64,7 @@ bool are_identical(const ir::Module& kept, ir::Module& module) {
 
 // Returns the bound program with other device iterations, or null if it must be compiled again.
 std::shared_ptr<const emulator::BoundProgram> changed(const emulator::BoundProgram& bound,
-                                                      const ir::Execution& execution,
-                                                      int64_t to) {
+                                                      const ir::Execution& execution, int64_t to) {
   const int64_t from = execution.device_iterations;
   auto program = lowering::with_device_iterations(bound.program, from, to, execution.outline);
   return program ? emulator::with_device_iterations(bound, std::move(*program), from, to) : nullptr;
