@@ -5,8 +5,8 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kPixels = 48;   // of a block
-constexpr int64_t kColumns = 64;  // of a weight's gradient that a task computes
+constexpr int64_t kPixelsOfBlock = 48;  // of a block
+constexpr int64_t kColumns = 64;        // of a weight's gradient that a task computes
 
 // Reads, for a pixel of x, what the result's pixels at each kernel position have: the patch of the
 // input's gradient. Positions between the steps of the kernel, or outside, read as zeros.
@@ -53,22 +53,22 @@ class HalfPartialsConv final : public BoundKernel {
         columns_(backward ? s_.group_in() : s_.group_out()),
         channels_(columns_ * s_.groups),
         pixels_(backward ? s_.in_pixels() : s_.out_pixels()),
-        blocks_(divide_up(pixels_, kPixels)),
+        blocks_(divide_up(pixels_, kPixelsOfBlock)),
         forward_(shape),
         behind_(shape) {}
   int phases() const override { return 2; }
   int tasks(int phase) const override {
     return static_cast<int>(phase == 0 ? s_.groups : blocks_ * s_.groups);
   }
-  int64_t scratch_bytes() const override { return 4 * kPixels * depth_; }
+  int64_t scratch_bytes() const override { return 4 * kPixelsOfBlock * depth_; }
   int64_t workspace_bytes() const override { return 4 * group_floats() * s_.groups; }
   std::vector<int> prepared_operands() const override { return {1}; }
   int64_t estimated_ns() const override { return static_cast<int64_t>(s_.flops() / 25); }
 
   void run(const KernelArgs& args, int phase, int task) const override {
     if (phase == 0) return pack(args, task);
-    const int64_t group = task % s_.groups, first = task / s_.groups * kPixels;
-    const int64_t count = std::min(kPixels, pixels_ - first);
+    const int64_t group = task % s_.groups, first = task / s_.groups * kPixelsOfBlock;
+    const int64_t count = std::min(kPixelsOfBlock, pixels_ - first);
     float* patches = reinterpret_cast<float*>(args.scratch);
     const float* x = input_of<float>(args, 0);
     for (int64_t i = 0; i < count; ++i) {
@@ -123,20 +123,22 @@ class HalfPartialsGradWeight final : public BoundKernel {
     return static_cast<int>(divide_up(s_.depth(), kColumns) * s_.groups);
   }
   int64_t scratch_bytes() const override {
-    return 4 * (2 * kPixels * kColumns + gemm_scratch_floats(s_.group_out(), kPixels));
+    return 4 *
+           (2 * kPixelsOfBlock * kColumns + gemm_scratch_floats(s_.group_out(), kPixelsOfBlock));
   }
   int64_t estimated_ns() const override { return static_cast<int64_t>(s_.flops() / 25); }
 
   void run(const KernelArgs& args, int, int task) const override {
-    static_assert(kPixels % reference::kHalfPartials == 0);
+    static_assert(kPixelsOfBlock % reference::kHalfPartials == 0);
     const int64_t group = task % s_.groups, begin = task / s_.groups * kColumns;
     const int64_t width = std::min(kColumns, s_.depth() - begin);
     float* patches = reinterpret_cast<float*>(args.scratch);
-    float *packed = patches + kPixels * kColumns, *packing = packed + kPixels * kColumns;
+    float *packed = patches + kPixelsOfBlock * kColumns,
+          *packing = packed + kPixelsOfBlock * kColumns;
     const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 1);
     float* dw = buffer_of<float>(args, 2) + group * s_.group_out() * s_.depth() + begin;
-    for (int64_t p = 0; p < s_.out_pixels(); p += kPixels) {
-      const int64_t count = std::min(kPixels, s_.out_pixels() - p);
+    for (int64_t p = 0; p < s_.out_pixels(); p += kPixelsOfBlock) {
+      const int64_t count = std::min(kPixelsOfBlock, s_.out_pixels() - p);
       for (int64_t i = 0; i < count; ++i) {
         patches_.read(x, p + i, group, begin, begin + width, patches + i * width);
       }

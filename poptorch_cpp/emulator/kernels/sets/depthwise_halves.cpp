@@ -8,8 +8,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-constexpr int kVectors = 2;                        // of channels
-constexpr int kPixels = kRegisters == 32 ? 6 : 2;  // at most; each has a sum and a total
+constexpr int kVectorsOfHalves = 2;                        // of channels
+constexpr int kPixelsOfHalves = kRegisters == 32 ? 6 : 2;  // at most; each has a sum and a total
 
 // A block of `Vectors` vectors of channels, from channel c on, of `Pixels` pixels from number p on.
 // The last vector has `count` channels; a whole one has kLanes.
@@ -83,8 +83,8 @@ void group(const HalfDepthwiseRun& r, int64_t p, const HalfEnding& ending) {
   const HalfEnder<element> e(ending);
   const int64_t row_step = ending.row_step;
   int64_t c = 0;
-  for (; c + kVectors * kLanes <= r.channels; c += kVectors * kLanes) {
-    Block<element, Pixels, kVectors, true>{r, p, c, kLanes}.run(e, row_step);
+  for (; c + kVectorsOfHalves * kLanes <= r.channels; c += kVectorsOfHalves * kLanes) {
+    Block<element, Pixels, kVectorsOfHalves, true>{r, p, c, kLanes}.run(e, row_step);
   }
   if (c + kLanes <= r.channels) {
     Block<element, Pixels, 1, true>{r, p, c, kLanes}.run(e, row_step);
@@ -99,15 +99,15 @@ template <Element element, int... P>
 void by_groups(std::integer_sequence<int, P...>, const HalfDepthwiseRun& r, int64_t pixels,
                const HalfEnding& e) {
   static constexpr decltype(&group<element, 1>) kGroups[] = {group<element, P + 1>...};
-  for (int64_t p = 0; p < pixels; p += kPixels) {
-    kGroups[std::min<int64_t>(pixels - p, kPixels) - 1](r, p, e);
+  for (int64_t p = 0; p < pixels; p += kPixelsOfHalves) {
+    kGroups[std::min<int64_t>(pixels - p, kPixelsOfHalves) - 1](r, p, e);
   }
 }
 
 }  // namespace
 
 void depthwise_halves(const HalfDepthwiseRun& r, int64_t pixels, const HalfEnding& e) {
-  constexpr std::make_integer_sequence<int, kPixels> kCounts;
+  constexpr std::make_integer_sequence<int, kPixelsOfHalves> kCounts;
   if (e.element == Element::kHalf) {
     by_groups<Element::kHalf>(kCounts, r, pixels, e);
   } else {
