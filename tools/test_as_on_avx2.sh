@@ -4,7 +4,7 @@
 # Usage: tools/test_as_on_avx2.sh PYTHON [pytest options]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-for flag in avx512f avx512bw avx512dq avx512vl; do # as in emulator/kernels/isa.cpp
+for flag in avx512f avx512bw avx512dq avx512vl; do # as in emulator/kernels/choose_set.cpp
   if ! grep -qw "$flag" /proc/cpuinfo; then
     echo "[test] this host has AVX2 alone: the whole models were compared under it already"
     exit 0
