@@ -91,6 +91,24 @@ TEST(TileProgram, RoundsToHalfAfterEveryOpOfThatType) {
   }
 }
 
+TEST(TileProgram, StoresASumBeforeAndAfterItsRounding) {
+  constexpr int64_t kCount = 700;
+  std::vector<float> x = numbers(kCount, -2, 2), wide(kCount);
+  std::vector<uint16_t> rounded(kCount);
+  TileProgramBuilder builder({kCount});
+  const int a = builder.input({DType::kF32, {kCount}});
+  const int sum = builder.op(op("add"), {}, {a, a}, {DType::kF32})[0];
+  builder.output(sum);
+  ir::Attrs attrs;
+  attrs.set("dtype", DType::kF16);
+  builder.output(builder.op(op("cast"), attrs, {sum}, {DType::kF16})[0]);
+  run(*builder.finish(), {bytes(x), bytes(wide), bytes(rounded)});
+  for (int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(wide[i], x[i] + x[i]);
+    ASSERT_EQ(rounded[i], ir::to_half_bits(x[i] + x[i]));
+  }
+}
+
 TEST(TileProgram, ComparesSelectsAndCastsExactly) {
   const int64_t n = 700;
   std::vector<int32_t> a(n), b(n), larger(n);

@@ -207,7 +207,7 @@ def test_the_pool_says_what_is_compiled_for(tmp_path):
     mk1(X)
     report = mk1.report()
     assert report["device"] == "ipu1"
-    assert report["ipus"][0]["capacity_bytes"] == 1216 * 256 * 1024
+    assert report["ipus"][0]["capacity_bytes"] == 1216 * 248 * 1024
 
 
 def test_queries_follow_the_pool(monkeypatch):

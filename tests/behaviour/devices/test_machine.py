@@ -146,7 +146,7 @@ def test_too_little_memory_is_an_error_where_asked(monkeypatch):
     text = error.value.message
     for part in (
         "[memory] IPU 0 (stages 0, 2) needs ",
-        "but has 318767104",
+        "but has 308805632",
         "'layers.0.weight'",
         "optimiser state 134.",
         "setOptimizerLocation",

@@ -24,7 +24,8 @@ class EndingReader {
     } else {
       if (!rounded_) return false;
       if (!take_scale(step) && !take_sum(step) && !take_limits(step)) return false;
-      rounded_ = dtype_ == ir::DType::kF32 || next_ == kNone;  // limits are applied to halves
+      const bool in_step = step.held.result != Held::kWord;
+      rounded_ = dtype_ == ir::DType::kF32 || in_step || next_ == kNone;  // limits are of halves
     }
     value_ = step.results[0];
     return true;

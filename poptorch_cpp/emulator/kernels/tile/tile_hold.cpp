@@ -15,7 +15,7 @@ class Holder {
  public:
   Holder(std::vector<TileStep>& steps, std::vector<Register>& registers,
          const std::vector<Place>& places)
-      : steps_(steps), registers_(registers) {
+      : steps_(steps), registers_(registers), places_(places) {
     for (size_t r = 0; r < registers.size(); ++r) {
       const ir::DType dtype = registers[r].dtype;
       const bool one = places[r] == Place::kOne, floats = register_class(dtype) == kFloats;
@@ -67,7 +67,8 @@ class Holder {
       readers += std::count(step.sources.begin(), step.sources.end(), wide);
       if (step.results == std::vector{wide}) maker = &step;
     }
-    if (!maker || !maker->held_fn || readers != 1) return;
+    const bool stored = places_[wide] == Place::kMemory;
+    if (!maker || !maker->held_fn || readers != 1 || stored) return;
     maker->results[0] = rounding.results[0];
     rounding.fn = nullptr;
   }
@@ -90,6 +91,7 @@ class Holder {
 
   std::vector<TileStep>& steps_;
   std::vector<Register>& registers_;
+  const std::vector<Place>& places_;
   std::vector<bool> held_;  // of each register: not as words
   std::vector<bool> one_;   // a single element
 };
