@@ -1,5 +1,6 @@
 // Loops over a tile for stateless functors. Results may alias operands exactly, so the loops are
-// marked free of carried dependencies instead of using restrict.
+// marked free of carried dependencies instead of using restrict. A call that is not inlined would
+// keep a loop scalar, whatever the size of its functor.
 #pragma once
 
 #include "emulator/kernels/base/tile_ops.hpp"
@@ -8,7 +9,7 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 
 template <typename T, typename R, typename F>
-void map1(const MicroArgs& a, int64_t n) {
+[[gnu::flatten]] void map1(const MicroArgs& a, int64_t n) {
   const T* x = a.in<T>(0);
   R* y = a.out<R>();
 #pragma GCC ivdep
@@ -16,7 +17,7 @@ void map1(const MicroArgs& a, int64_t n) {
 }
 
 template <typename T, typename R, typename F>
-void map2(const MicroArgs& a, int64_t n) {
+[[gnu::flatten]] void map2(const MicroArgs& a, int64_t n) {
   const T *x = a.in<T>(0), *z = a.in<T>(1);
   R* y = a.out<R>();
 #pragma GCC ivdep
@@ -25,7 +26,7 @@ void map2(const MicroArgs& a, int64_t n) {
 
 // The functor takes one operand and one, two or three immediates.
 template <typename F>
-void map1_imm(const MicroArgs& a, int64_t n) {
+[[gnu::flatten]] void map1_imm(const MicroArgs& a, int64_t n) {
   const float* x = a.in<float>(0);
   float* y = a.out<float>();
   const float p = a.imm(0), q = a.imm(1), r = a.imm(2);

@@ -56,8 +56,8 @@ struct AllHeld {
 
 // Maps whole vectors.
 template <typename T, typename R, typename Form, typename F, int... k>
-[[gnu::noinline]] void map_vectors(const Form& form, const F& f, const void* const* src, void* dst,
-                                   int64_t n) {
+[[gnu::noinline, gnu::flatten]] void map_vectors(const Form& form, const F& f,
+                                                 const void* const* src, void* dst, int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
     T in[sizeof...(k)][kLanes];
     (store(reinterpret_cast<float*>(in[k]), load_held(form.source(k), src[k], i)), ...);
