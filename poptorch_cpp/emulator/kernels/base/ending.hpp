@@ -17,41 +17,28 @@ struct EndingForm {
   Element element = Element::kFloat;  // of the sums, the added numbers and the result
 };
 
-// An ending of the block that begins at these addresses. Rows of `added` and `to` are row_step
-// elements apart.
-struct Ending {
-  const float *scale = nullptr, *shift = nullptr, *added = nullptr;
-  float low = -INFINITY, high = INFINITY;
-  float* to = nullptr;
-  int64_t row_step = 0;
-
-  // Returns the ending of the block that begins at element (i, j) of this one.
-  Ending from(int64_t i, int64_t j) const {
-    Ending part = *this;
-    if (scale) part.scale += j, part.shift += j;
-    if (added) part.added += i * row_step + j;
-    part.to += i * row_step + j;
-    return part;
-  }
-};
-
-// An ending on halves. Sums are rounded first, and so is the result of each part.
-struct HalfEnding {
+// An ending of the block that begins at these addresses, with added numbers and a result of T. Rows
+// of `added` and `to` are row_step elements apart.
+template <typename T, Element type>
+struct EndingOf {
   const float *scale = nullptr, *shift = nullptr;
-  const uint16_t* added = nullptr;
+  const T* added = nullptr;
   float low = -INFINITY, high = INFINITY;
-  uint16_t* to = nullptr;
+  T* to = nullptr;
   int64_t row_step = 0;
-  Element element = Element::kHalf;
+  Element element = type;  // of T
 
   // Returns the ending of the block that begins at element (i, j) of this one.
-  HalfEnding from(int64_t i, int64_t j) const {
-    HalfEnding part = *this;
+  EndingOf from(int64_t i, int64_t j) const {
+    EndingOf part = *this;
     if (scale) part.scale += j, part.shift += j;
     if (added) part.added += i * row_step + j;
     part.to += i * row_step + j;
     return part;
   }
 };
+using Ending = EndingOf<float, Element::kFloat>;
+// An ending on halves of either type. Sums are rounded first, and so is the result of each part.
+using HalfEnding = EndingOf<uint16_t, Element::kHalf>;
 
 }  // namespace poptorch::emulator

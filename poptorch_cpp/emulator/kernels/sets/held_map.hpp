@@ -15,13 +15,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 inline Widest load_held(Held held, const void* x, int64_t i) {
   if (held == Held::kWord) return load<Widest>(static_cast<const float*>(x) + i);
   if (held == Held::kOne) return spread<Widest>(*static_cast<const float*>(x));
-  if (held == Held::kBool) {
-    const auto* bools = static_cast<const uint8_t*>(x) + i;
-    uint32_t words[kLanes];
-#pragma GCC unroll 1
-    for (int lane = 0; lane < kLanes; ++lane) words[lane] = bools[lane];
-    return load<Widest>(reinterpret_cast<const float*>(words));
-  }
+  if (held == Held::kBool) return load_bytes(static_cast<const uint8_t*>(x) + i);
   const auto* halves = static_cast<const uint16_t*>(x) + i;
   return held == Held::kHalf ? load_half<Widest>(halves) : load_bfloat<Widest>(halves);
 }

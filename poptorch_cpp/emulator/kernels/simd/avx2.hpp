@@ -72,6 +72,12 @@ using Widest = Floats8;
 using Narrow = Floats8;
 constexpr int kRegisters = 16;
 
+// Returns bytes as words, with the bits of floats.
+inline Widest load_bytes(const uint8_t* x) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+  return _mm256_castsi256_ps(_mm256_cvtepu8_epi32(bytes));
+}
+
 using Mask = __m256i;
 inline Mask first_lanes(int64_t count) {
   alignas(32) static constexpr int32_t kOnes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};

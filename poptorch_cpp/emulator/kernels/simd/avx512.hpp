@@ -25,6 +25,11 @@ inline Widest load_bfloat<Widest>(const uint16_t* x) {
   const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x));
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
 }
+// Returns bytes as words, with the bits of floats.
+inline Widest load_bytes(const uint8_t* x) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x));
+  return _mm512_castsi512_ps(_mm512_cvtepu8_epi32(bytes));
+}
 inline void store_half(uint16_t* y, Widest v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtps_ph(v, kToNearest));
 }

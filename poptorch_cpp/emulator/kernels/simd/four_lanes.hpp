@@ -21,6 +21,10 @@ inline Widest load(const float* x, Mask lanes) {
 inline void store(float* y, Mask lanes, Widest v) { std::memcpy(y, &v, lanes.bytes); }
 
 using Words4 = uint32_t __attribute__((vector_size(16)));
+// Returns bytes as words, with the bits of floats.
+inline Widest load_bytes(const uint8_t* x) {
+  return reinterpret_cast<Widest>(Words4{x[0], x[1], x[2], x[3]});
+}
 template <typename V>
 V load_bfloat(const uint16_t* x) {
   return reinterpret_cast<V>(Words4{x[0], x[1], x[2], x[3]} << 16);
