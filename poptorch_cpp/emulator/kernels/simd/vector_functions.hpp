@@ -38,7 +38,7 @@ inline float softplus(float x) { return (x > 0.0f ? x : 0.0f) + log1p(exp(x > 0.
 // Returns half of exp(a) for a >= 0. It is finite wherever sinh(a) and cosh(a) are.
 inline float half_exp(float a) {
   const auto [n, grown] = exp_parts(a > 89.5f ? 89.5f : a);
-  const float half = power_of_two(static_cast<int32_t>(n - 2.0f));
+  const float half = power_of_two(n - 2);
   return fma(half, grown, half) * 2.0f;
 }
 
@@ -46,7 +46,7 @@ inline float expm1(float x) {
   float bounded = x > 89.0f ? 89.0f : x;
   bounded = bounded < -20.0f ? -20.0f : bounded;
   const auto [n, grown] = exp_parts(bounded);
-  const float half = power_of_two(static_cast<int32_t>(n - 1.0f));
+  const float half = power_of_two(n - 1);
   const float y = 2.0f * fma(half, grown, half - 0.5f);
   return x == 0.0f ? x : y;
 }
@@ -184,6 +184,12 @@ inline float erfinv(float x) {
 }
 
 // Returns tan(x) for |x| up to kMaxReduced.
-inline float tan(float x) { return sin_quarter(x, 0) / sin_quarter(x, 1); }
+inline float tan(float x) {
+  int32_t n;
+  const float r = reduce_to_quarter(x, n);
+  const float s = sin_of(r), c = cos_of(r);
+  const bool odd = (n & 1) != 0;
+  return (odd ? -c : s) / (odd ? s : c);
+}
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET::vec

@@ -35,12 +35,16 @@ inline bool either(int a, int b) { return (a | b) != 0; }
 // Returns 2^n for n in [-126, 127].
 inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
 
+// Whole numbers of up to 22 bits added to this one stand in its lowest bits.
+constexpr float kWholeInBits = 0x1.8p23f;
+
 // Holds n and exp(r) - 1, where x = n log(2) + r.
 struct ExpParts {
-  float n, grown;
+  int32_t n;
+  float grown;
 };
 inline ExpParts exp_parts(float x) {
-  const float n = __builtin_rintf(x * 1.44269504f);
+  const float shifted = fma(x, 1.44269504f, kWholeInBits), n = shifted - kWholeInBits;
   float r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
   float p = 0.00139504706f;
@@ -48,17 +52,19 @@ inline ExpParts exp_parts(float x) {
   p = fma(p, r, 0.041666206f);
   p = fma(p, r, 0.166665196f);
   p = fma(p, r, 0.5f);
-  return {n, fma(p, r * r, r)};
+  return {static_cast<int32_t>(bits(shifted) - bits(kWholeInBits)), fma(p, r * r, r)};
 }
 
 inline float exp(float x) {
-  // Beyond these bounds the result is infinite or zero. The comparison keeps NaN.
+  // Beyond these bounds the result is infinite or zero. The comparisons keep NaN. Processors take
+  // ten times as long for a product that underflows, so a zero is not computed as one.
+  const bool none = x < -103.98f;
   x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
+  x = none ? 0.0f : x;
   const auto [n, grown] = exp_parts(x);
   // Two factors make results below 2^-126 denormal rather than zero.
-  const int32_t whole = static_cast<int32_t>(n), half = whole >> 1;
-  return (grown + 1.0f) * power_of_two(half) * power_of_two(whole - half);
+  const float first = power_of_two(n >> 1), second = power_of_two(n - (n >> 1));
+  return fma(grown, first, first) * (none ? 0.0f : second);
 }
 
 // Holds e and f, where x = 2^e (1 + f), and 1 + f is at least sqrt(1/2) and less than sqrt(2).
@@ -110,23 +116,30 @@ inline float one_plus_exp_of_negative(float x) {
   t = t > 89.0f ? 89.0f : t;
   t = t < -87.0f ? -87.0f : t;
   const auto [n, grown] = exp_parts(t);
-  return 1.0f + (grown + 1.0f) * power_of_two(static_cast<int32_t>(n));
+  return 1.0f + (grown + 1.0f) * power_of_two(n);
 }
 
 inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
 inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
 
+// A rational minimax fit in x². Rounding adds up to 3e-7.
 inline float tanh(float x) {
-  const float a = abs(x), s = x * x;
-  float q = 0.0021248546f;
-  q = fma(q, s, -0.00815890357f);
-  q = fma(q, s, 0.0216938388f);
-  q = fma(q, s, -0.0539456457f);
-  q = fma(q, s, 0.133331984f);
-  q = fma(q, s, -0.333333313f);
-  const float near = fma(q * s, x, x);
-  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
-  return a < 0.625f ? near : far;
+  float t = x > 9.0f ? 9.0f : x;
+  t = t < -9.0f ? -9.0f : t;
+  const float s = t * t;
+  float p = 1.826037e-11f;
+  p = fma(p, s, -1.2782739e-08f);
+  p = fma(p, s, 9.268276e-06f);
+  p = fma(p, s, 0.0029208623f);
+  p = fma(p, s, 0.12919325f);
+  p = fma(p, s, 1.0f);
+  float q = 0.00022811368f;
+  q = fma(q, s, 0.023763588f);
+  q = fma(q, s, 0.46252608f);
+  q = fma(q, s, 1.0f);
+  float y = t * p / q;
+  y = y > 1.0f ? 1.0f : y;
+  return y < -1.0f ? -1.0f : y;
 }
 
 // A rational minimax fit in x². Rounding adds up to 3e-7.
@@ -168,18 +181,33 @@ inline float cos_of(float r) {
   return fma(q * s, s, fma(-0.5f, s, 1.0f));
 }
 
-// Computes sin(x + quarter · π/2) for |x| up to kMaxReduced; the reduction is in double.
+// Returns x - n π/2 for the whole number n = x · 2/π, rounded, in `n`. π/2 has three parts; the
+// first product and sum are exact where they are fused. They are in double elsewhere.
+inline float reduce_to_quarter(float x, int32_t& n) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  const float shifted = fma(x, 0.636619772f, kWholeInBits), quarters = shifted - kWholeInBits;
+  n = static_cast<int32_t>(bits(shifted) - bits(kWholeInBits));
+  float r = fma(quarters, -1.57079637f, x);
+  r = fma(quarters, 4.37113883e-8f, r);
+  return fma(quarters, 1.71512451e-15f, r);
+#else
+  const double d = static_cast<double>(x);
+  const double quarters = __builtin_rint(d * 0.63661977236758134308);
+  n = static_cast<int32_t>(quarters);
+  const double r = d - quarters * 1.57079632679489655800;
+  return static_cast<float>(r - quarters * 6.12323399573676603587e-17);
+#endif
+}
+
+// Computes sin(x + quarter · π/2) for |x| up to kMaxReduced.
 constexpr float kMaxReduced = 1e6f;
 inline float sin_quarter(float x, int32_t quarter) {
-  const double d = static_cast<double>(x);
-  const double n = __builtin_rint(d * 0.63661977236758134308);
-  double r = d - n * 1.57079632679489655800;
-  r = r - n * 6.12323399573676603587e-17;
-  const int32_t k = static_cast<int32_t>(n) + quarter;
-  const float f = static_cast<float>(r);
-  const float s = sin_of(f), c = cos_of(f);
+  int32_t n;
+  const float r = reduce_to_quarter(x, n);
+  const float s = sin_of(r), c = cos_of(r);
+  const int32_t k = n + quarter;
   const float y = (k & 1) != 0 ? c : s;
-  return (k & 2) != 0 ? -y : y;
+  return bits(bits(y) ^ (static_cast<uint32_t>(k & 2) << 30));
 }
 
 constexpr float kSqrtHalf = 0.70710678118654752440f;
