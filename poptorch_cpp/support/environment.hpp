@@ -9,9 +9,11 @@
 
 namespace poptorch::support {
 
-// The instruction sets that kernels can be compiled for (POPTORCH_SETS; AVX512_BF16 belongs to
-// AVX512), and the values of POPTORCH_MAX_CPU_ISA. Each includes those before it, but NEON.
-constexpr std::string_view kInstructionSets[] = {"SSE4", "AVX2", "AVX512", "AVX512_BF16", "NEON"};
+// The instruction sets that kernels can be compiled for (POPTORCH_SETS; AVX512_BF16 and AVX512_AMX
+// belong to AVX512), and the values of POPTORCH_MAX_CPU_ISA. Each includes those before it, but
+// NEON.
+constexpr std::string_view kInstructionSets[] = {"SSE4",        "AVX2",       "AVX512",
+                                                 "AVX512_BF16", "AVX512_AMX", "NEON"};
 
 struct Variable {
   enum class Kind : uint8_t {

@@ -130,6 +130,9 @@ TEST(KernelSets, MultiplyHalvesAsTheFloatsThatTheyAre) {
         for (char route : {'r', 'd', 'p', 't'}) {
           for (bool columns : {false, true}) {
             if (route == 'd' && columns) continue;
+            // Sums of matrices have another order: see kernel_pairs_test.cpp.
+            const bool packs = route == 'p' || route == 't';
+            if (packs && element == Element::kBfloat && set->gemm.multiplies_matrices) continue;
             const int64_t row = columns ? 1 : s.k, col = columns ? s.m : 1;
             const OperandView left(wide_a.data(), row, col), half_left(a.data(), row, col, element);
             const bool converts = route != 'd' && (route != 'r' || s.m <= kRowBlock);

@@ -66,9 +66,12 @@ const HalfProduct kProducts[] = {{1, 8, 8},     {5, 19, 7},    {8, 130, 300}, {1
                                  {33, 70, 260}, {200, 40, 96}, {130, 100, 9}, {7, 1, 64},
                                  {97, 33, 530}, {1, 1, 1},     {24, 65, 129}, {60, 17, 40}};
 
-// Sets that multiply pairs of bfloat16 sum dot products in another order than those of floats.
-int units_of_dots(DType dtype) {
-  return dtype == DType::kBF16 && kernel_set().gemm.multiplies_pairs ? 1 : 0;
+// Sets that multiply pairs of bfloat16 sum dot products in another order than those of floats; sets
+// that multiply matrices sum all of them so.
+int units_of(DType dtype, bool dots) {
+  const GemmRoutines& gemm = kernel_set().gemm;
+  const bool other_order = gemm.multiplies_matrices || (dots && gemm.multiplies_pairs);
+  return dtype == DType::kBF16 && other_order ? 1 : 0;
 }
 
 void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTensor> inputs,
@@ -97,7 +100,7 @@ TEST(HalfProducts, AreTheFloatProductsRoundedOnce) {
         expect_product(
             "matmul", {{"transpose_a", ta}, {"transpose_b", tb}},
             {random_halves(dtype, a, ++seed, special), random_halves(dtype, b, ++seed, special)},
-            tb && !ta ? units_of_dots(dtype) : 0);
+            units_of(dtype, tb && !ta));
       }
     }
   }
@@ -110,7 +113,7 @@ TEST(HalfProducts, AddTheirBias) {
           "linear", {},
           {random_halves(dtype, {s.m, s.k}, 1, false), random_halves(dtype, {s.n, s.k}, 2, false),
            random_halves(dtype, {s.n}, 3, false)},
-          units_of_dots(dtype));
+          units_of(dtype, true));
     }
   }
 }
@@ -121,7 +124,7 @@ TEST(HalfProducts, BroadcastBatches) {
       expect_product("matmul", {},
                      {random_halves(dtype, {3, 1, rows, 50}, 1, false),
                       random_halves(dtype, {2, 50, 33}, 2, false)},
-                     0);
+                     units_of(dtype, false));
     }
   }
 }

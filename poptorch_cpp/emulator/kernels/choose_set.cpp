@@ -2,6 +2,8 @@
 // architecture, because it runs before the host has been checked.
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include <algorithm>
@@ -25,6 +27,9 @@ POPTORCH_SETS(POPTORCH_DECLARE)
 namespace AVX512_BF16 {
 extern const GemmRoutines kGemmRoutines;
 }
+namespace AVX512_AMX {
+extern const GemmRoutines kGemmRoutines;
+}
 #endif
 
 namespace {
@@ -34,6 +39,15 @@ namespace {
 bool has_f16c() {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
+}
+
+// Linux lets a process use the tile registers once it has asked for them.
+bool may_use_tiles() {
+  constexpr unsigned kTile = 1u << 24, kTileBfloat = 1u << 22;
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kTile) != 0 && (d & kTileBfloat) != 0 &&
+         syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 #endif
 
@@ -55,6 +69,8 @@ std::vector<std::string> missing_features(std::string_view set) {
   POPTORCH_NEEDS("avx512vl");
   if (set == "AVX512") return missing;
   POPTORCH_NEEDS("avx512bf16");
+  if (set == "AVX512_BF16") return missing;
+  if (!may_use_tiles()) missing.emplace_back("amx-bf16");
 #undef POPTORCH_NEEDS
 #else
   (void)set;
@@ -69,14 +85,21 @@ struct Built {
 };
 #define POPTORCH_ROW(set) Built{#set, set::kernels_of_set},
 #ifdef POPTORCH_PAIRS
-// The set AVX512 with products of pairs.
+// The set AVX512 with products of pairs, or of matrices as well.
 KernelSet with_pairs() {
   KernelSet set = AVX512::kernels_of_set();
   set.name = "AVX512_BF16";
   set.gemm = AVX512_BF16::kGemmRoutines;
   return set;
 }
-constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW) Built{"AVX512_BF16", with_pairs}};
+KernelSet with_matrices() {
+  KernelSet set = AVX512::kernels_of_set();
+  set.name = "AVX512_AMX";
+  set.gemm = AVX512_AMX::kGemmRoutines;
+  return set;
+}
+constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW) Built{"AVX512_BF16", with_pairs},
+                            Built{"AVX512_AMX", with_matrices}};
 #else
 constexpr Built kBuilt[] = {POPTORCH_SETS(POPTORCH_ROW)};
 #endif

@@ -100,7 +100,8 @@ class Forward final : public BoundKernel {
                              q_.held_floats(kQueries * d),
                              o_.held_floats(kQueries * e),
                              is_few() ? 0 : k_.held_floats(K * d),
-                             is_few() ? 0 : v_.held_floats(K * e)};
+                             is_few() ? 0 : v_.held_floats(K * e),
+                             multiplies_halves() ? gemm_scratch_floats(kQueries, d) : 0};
     for (size_t i = 0; i < std::size(sizes); ++i) {
       offsets_[i] = floats_;
       floats_ += round_up(sizes[i], 16);
@@ -115,22 +116,30 @@ class Forward final : public BoundKernel {
     float *keys = base + offsets_[0], *values = base + offsets_[1], *scores = base + offsets_[2];
     float *held_q = base + offsets_[3], *held_o = base + offsets_[4];
     if (!is_few()) {
-      const float* k = k_.read(args, head * K * d, K * d, base + offsets_[5]);
+      const OperandView k =
+          multiplies_halves()
+              ? k_.view(args, head * K * d, 1, d)
+              : OperandView(k_.read(args, head * K * d, K * d, base + offsets_[5]), 1, d);
       const float* v = v_.read(args, head * K * e, K * e, base + offsets_[6]);
-      pack_panels({k, 1, d}, d, K, 0, h_.panels_of(K), keys, d);
+      pack_panels(k, d, K, 0, h_.panels_of(K), keys, d);
       pack_panels({v, e, 1}, K, e, 0, h_.panels_of(e), values, K);
     }
     float* lse = buffer_of<float>(args, 5);
     for (int64_t i = 0; i < L; i += kQueries) {
       const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
       const int64_t first_o = (head * L + i) * e;
-      const float* q = q_.read(args, (head * L + i) * d, rows * d, held_q);
-      const MatrixView queries{q, d, 1}, weights{scores, K, 1};
-      if (is_few()) {
-        const OperandView k = k_.view(args, head * K * d, 1, d);
-        gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
+      const MatrixView weights{scores, K, 1};
+      if (multiplies_halves()) {
+        gemm_packed(rows, seen, d, q_.view(args, (head * L + i) * d, d, 1), keys, d, nullptr,
+                    scores, K, false, base + offsets_[7], Element::kBfloat);
       } else {
-        h_.multiply(rows, seen, d, queries, keys, d, scores, K, false, nullptr);
+        const MatrixView queries{q_.read(args, (head * L + i) * d, rows * d, held_q), d, 1};
+        if (is_few()) {
+          const OperandView k = k_.view(args, head * K * d, 1, d);
+          gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
+        } else {
+          h_.multiply(rows, seen, d, queries, keys, d, scores, K, false, nullptr);
+        }
       }
       for (int64_t r = 0; r < rows; ++r) {
         float* s = scores + r * K;
@@ -159,10 +168,16 @@ class Forward final : public BoundKernel {
 
  private:
   bool is_few() const { return h_.queries <= kFewQueries && !h_.halves; }
+  // Returns whether queries and keys are multiplied as they are, which is faster where the host
+  // multiplies matrices of bfloat16.
+  bool multiplies_halves() const {
+    return kernel_set().gemm.multiplies_matrices && !is_few() && !h_.halves &&
+           q_.element() == Element::kBfloat && k_.element() == Element::kBfloat;
+  }
 
   Heads h_;
   TypedBuffer q_, k_, v_, o_;
-  int64_t offsets_[7], floats_ = 0;
+  int64_t offsets_[8], floats_ = 0;
 };
 
 // Inputs are q, k, v, mask, o, logsumexp and do; outputs are dq, dk and dv.

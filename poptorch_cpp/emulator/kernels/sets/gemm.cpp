@@ -1,6 +1,6 @@
 // This file is compiled once for each instruction set.
 #include "emulator/kernels/sets/gemm_dots.hpp"
-#include "emulator/kernels/sets/gemm_pairs.hpp"
+#include "emulator/kernels/sets/gemm_panels.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -12,120 +12,20 @@ void pack(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t las
           int64_t panel_k) {
   if (b.element == Element::kFloat) {
     pack_as(b, k, n, first, last, static_cast<float*>(packed), panel_k);
+  } else if (is_paired(b.element)) {
+    pack_pairs(b, k, n, first, last, static_cast<uint16_t*>(packed), panel_k);
   } else {
-    auto* panels = static_cast<uint16_t*>(packed);
-    pack_as(b, k, n, first, last, panels, panel_k);
-    if (!is_paired(b.element)) return;
-    for (int64_t i = first; i < last; ++i) pair_panel(panels + i * kPanel * panel_k, k);
+    pack_as(b, k, n, first, last, static_cast<uint16_t*>(packed), panel_k);
   }
 }
-
-// The rows [p, p + depth) of packed panels, as floats. Panels of halves are converted in groups:
-// all row panels of a block then read the same floats.
-class PanelRows {
- public:
-  PanelRows(const void* packed, Element element, int64_t panel_k, int64_t p, int64_t depth)
-      : packed_(static_cast<const std::byte*>(packed)),
-        element_(element),
-        panel_k_(panel_k),
-        p_(p),
-        depth_(depth) {}
-  // Returns the address of column j, a multiple of kTileColumns, which loads up to a tile of the
-  // columns that are left.
-  const float* at(int64_t j, int64_t left) {
-    const int64_t panel = j / kPanel, column = j % kPanel;
-    const std::byte* from = packed_ + (panel * panel_k_ + p_) * kPanel * element_bytes(element_);
-    if (element_ == Element::kFloat) return reinterpret_cast<const float*>(from) + column;
-    if (column == 0) {
-      const int64_t count = std::min(kGroup, (left + kPanel - 1) / kPanel);
-      for (int64_t i = 0; i < count; ++i) {
-        const auto* one = reinterpret_cast<const uint16_t*>(from) + i * kPanel * panel_k_;
-        if (left > kTileColumns) prefetch(one + count * kPanel * panel_k_);
-        panel_to_floats(element_, one, held_ + i * kPanel * depth_, depth_);
-      }
-    }
-    return held_ + column;
-  }
-  // Returns the distance between the panels that at() has returned.
-  int64_t panel_step() const { return kPanel * (element_ == Element::kFloat ? panel_k_ : depth_); }
-
-  // Returns the same address of words of pairs, which are read in place.
-  const float* pairs_at(int64_t j) const { return pairs_of(j / kPanel) + j % kPanel; }
-  int64_t pair_step() const { return kPanel / 2 * panel_k_; }
-  // Returns whether the tile at column j has no denormals.
-  bool are_normal(int64_t j, int64_t left) const {
-    DenormalSearch denormals;
-    const int64_t last = (j + std::min(left, kTileColumns) + kPanel - 1) / kPanel;
-    for (int64_t i = j / kPanel; i < last; ++i) {
-      search(denormals, reinterpret_cast<const uint16_t*>(pairs_of(i)), kPanel * depth_);
-    }
-    return !denormals.found();
-  }
-
- private:
-  // Loads the rows of a panel of halves into L2, while others are multiplied.
-  void prefetch(const uint16_t* panel) const {
-    for (int64_t i = 0; i < kPanel * depth_; i += 32) __builtin_prefetch(panel + i, 0, 2);
-  }
-  const float* pairs_of(int64_t panel) const {
-    return reinterpret_cast<const float*>(packed_ + (panel * panel_k_ + p_) * kPanel * 2);
-  }
-
-  static constexpr int64_t kGroup = std::max<int64_t>(kTileColumns / kPanel, 1);
-  const std::byte* packed_;
-  Element element_;
-  int64_t panel_k_, p_, depth_;
-  alignas(64) float held_[kGroup * kPanel * kDepth];
-};
 
 void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* b,
                int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                float* scratch, Element packed_as, const Ending* ending,
                const HalfEnding* half_ending) {
-  for (int64_t top = 0; top < m; top += kRowBlock) {
-    const int64_t rows = std::min(kRowBlock, m - top);
-    for (int64_t p = 0; p < k || p == 0; p += kDepth) {
-      const int64_t depth = std::min(kDepth, k - p);
-      const bool last = p + kDepth >= k;
-      const OperandView block = a.from(top, p);
-      bool pairs = is_paired(packed_as) && a.element == packed_as && depth % 2 == 0;
-      LeftBlock left;
-      if (pairs) pairs = left_pairs(block, rows, depth, scratch, left);
-      if (!pairs) left = left_block(block, rows, depth, scratch);
-      PanelRows panels(b, packed_as, panel_k, p, depth);
-      for (int64_t j = 0; j < n; j += kTileColumns) {
-        if (pairs && !panels.are_normal(j, n - j)) {
-          pairs = false;
-          left = left_block(block, rows, depth, scratch);
-        }
-        const float* right = pairs ? panels.pairs_at(j) : panels.at(j, n - j);
-        const int64_t panel_step = pairs ? panels.pair_step() : panels.panel_step();
-        for_row_panels(rows, [&](int64_t first, int count) {
-          const MatrixView panel = left.panel(first, count);
-          Ending part;
-          if (last && ending) part = ending->from(top + first, j);
-          const Tile tile{.a = panel.data,
-                          .a_row = panel.row,
-                          .a_col = panel.col,
-                          .b = right,
-                          .b_row = kPanel,
-                          .b_vector = kLanes == kPanel ? panel_step : kLanes,
-                          .bias = last && bias ? bias + j : nullptr,
-                          .c = c + (top + first) * ldc + j,
-                          .ldc = ldc,
-                          .k = pairs ? depth / 2 : depth,
-                          .columns = std::min(kTileColumns, n - j),
-                          .accumulate = accumulate || p > 0,
-                          .masked_b = false,
-                          .ending = last && ending ? &part : nullptr};
-          pairs ? run_pair_tile<kMultipliesPairs>(count, tile) : run_tile(count, tile);
-        });
-        if (!last || !half_ending) continue;
-        kernel_set().half_blocks.end(half_ending->from(top, j), c + top * ldc + j, ldc, rows,
-                                     std::min(kTileColumns, n - j));
-      }
-    }
-  }
+  PanelProduct{m, n,   k,          a,       b,         panel_k, bias,
+               c, ldc, accumulate, scratch, packed_as, ending,  half_ending}
+      .run();
 }
 
 // Rounds a block of c to float16.
@@ -171,7 +71,8 @@ void by_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, con
                              .columns = columns,
                              .accumulate = false,
                              .masked_b = false,
-                             .resume = accumulate || p > 0 || q > 0});
+                             .sums = accumulate || p > 0 || q > 0 ? sums : nullptr,
+                             .sums_row = ldc});
             round_block(sums, ldc, count, columns);
           }
         });
@@ -265,7 +166,8 @@ void by_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const Operan
                         .columns = std::min(kTileColumns, n - j),
                         .accumulate = false,
                         .masked_b = true,
-                        .resume = p > 0};
+                        .sums = p > 0 ? c + first * ldc + j : nullptr,
+                        .sums_row = ldc};
         in_pairs ? run_pair_tile<kMultipliesPairs>(count, tile) : run_tile(count, tile);
       });
     }
@@ -274,7 +176,7 @@ void by_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const Operan
 
 }  // namespace
 
-constinit const GemmRoutines kGemmRoutines = {pack,    by_panels, by_half_partials,
-                                              by_rows, by_dots,   kMultipliesPairs};
+constinit const GemmRoutines kGemmRoutines = {
+    pack, by_panels, by_half_partials, by_rows, by_dots, kMultipliesPairs, kMultipliesMatrices};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -26,6 +26,27 @@ inline void pair_panel(uint16_t* panel, int64_t k) {
   }
 }
 
+// Packs panels [first, last) of row-major elements or of columns as words of pairs.
+inline void pack_pairs(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last,
+                       uint16_t* packed, int64_t panel_k) {
+  for (int64_t panel = first; panel < last; ++panel) {
+    uint16_t* to = packed + panel * kPanel * panel_k;
+    if (b.col != 1 || (panel + 1) * kPanel > n) {
+      pack_as(b, k, n, panel, panel + 1, packed, panel_k);
+      pair_panel(to, k);
+      continue;
+    }
+    const uint16_t* row = b.from(0, panel * kPanel).as<uint16_t>();
+    int64_t p = 0;
+    for (; p + 2 <= k; p += 2, row += 2 * b.row, to += 2 * kPanel) {
+      uint32_t pairs[kPanel];
+      pair_rows(row, row + b.row, kPanel, pairs);
+      std::memcpy(to, pairs, sizeof(pairs));
+    }
+    if (p < k) std::memcpy(to, row, kPanel * sizeof(uint16_t));
+  }
+}
+
 // Converts `depth` rows of a packed panel, from an even row on.
 inline void panel_to_floats(Element element, const uint16_t* panel, float* out, int64_t depth) {
   if (!is_paired(element)) return to_floats(element, panel, out, kPanel * depth);

@@ -25,8 +25,9 @@ struct Tile {
   int64_t k;
   int64_t columns;  // 1..kTileColumns
   bool accumulate;
-  bool masked_b;                   // b ends after `columns`
-  bool resume = false;             // sums resume from c
+  bool masked_b;                // b ends after `columns`
+  const float* sums = nullptr;  // from which sums resume, instead of 0
+  int64_t sums_row = 0;
   const Ending* ending = nullptr;  // of the tile, instead of c
 };
 
@@ -44,7 +45,7 @@ void run_tile_of(const Tile& t) {
   for (int i = 0; i < R; ++i) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
-      sums[i][v] = t.resume ? load_c(t.c + i * t.ldc, v) : spread<Widest>(0);
+      sums[i][v] = t.sums ? load_c(t.sums + i * t.sums_row, v) : spread<Widest>(0);
     }
   }
   // The prefetch loads lines of a distant result while the sums are computed.

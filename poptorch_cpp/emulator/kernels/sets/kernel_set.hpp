@@ -17,7 +17,8 @@ namespace poptorch::emulator {
 
 class KernelTable;
 
-// All routines but `dots` sum in the same order on every instruction set.
+// All routines but `dots`, and `packed` where it multiplies matrices, sum in the same order on
+// every instruction set.
 constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
 constexpr int64_t kRowBlock = 96;
 constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its rows stay in L2
@@ -28,7 +29,8 @@ struct GemmRoutines {
   decltype(&gemm_half_partials) half_partials;
   decltype(&gemm_rows) rows;
   decltype(&gemm_dots) dots;
-  bool multiplies_pairs;  // of bfloat16, which are then packed in words
+  bool multiplies_pairs;     // of bfloat16, which are then packed in words
+  bool multiplies_matrices;  // of bfloat16, so that packed() sums in another order
 };
 
 // The functions of the same names in tile_ops.hpp.

@@ -86,8 +86,19 @@ inline Widest add_products(Widest x, Widest y, Widest sum) {
 }
 #endif
 
+#ifndef __AMX_BF16__
+constexpr bool kMultipliesMatrices = false;  // of bfloat16, in one instruction: see amx_bf16.hpp
+class MatrixRegisters {};
+void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
+                       int64_t left_block, const uint32_t* right, int64_t right_block,
+                       int64_t steps, float* sums);
+#endif
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET
 
 #ifdef __AVX512BF16__
 #include "emulator/kernels/simd/avx512_bf16.hpp"
+#endif
+#ifdef __AMX_BF16__
+#include "emulator/kernels/simd/amx_bf16.hpp"
 #endif

@@ -1,0 +1,72 @@
+// Products of matrices of pairs of bfloat16 in the tile registers of AMX.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "emulator/kernels/simd/simd.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+constexpr bool kMultipliesMatrices = true;
+
+// The tile registers of this thread, while it exists: 16 rows of 16 words each.
+class MatrixRegisters {
+ public:
+  MatrixRegisters() {
+    struct alignas(64) {
+      uint8_t palette = 1, first_row = 0, reserved[14] = {};
+      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } config;
+    _tile_loadconfig(&config);
+  }
+  ~MatrixRegisters() { _tile_release(); }
+  MatrixRegisters(const MatrixRegisters&) = delete;
+  MatrixRegisters& operator=(const MatrixRegisters&) = delete;
+
+  // Computes the sums of R × C blocks of 16 × 16: see multiply_matrices(). Registers 0 to 3 have
+  // sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right one.
+  template <int R, int C>
+  static void multiply(const uint32_t* left, int64_t left_block, const uint32_t* right,
+                       int64_t right_block, int64_t steps, float* sums) {
+    constexpr int kRow = 64;
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t s = 0; s < steps; ++s, left += 256, right += 256) {
+      _tile_loadd(6, right, kRow);
+      if (C == 2) _tile_loadd(7, right + right_block, kRow);
+      _tile_loadd(4, left, kRow);
+      _tile_dpbf16ps(0, 4, 6);
+      if (C == 2) _tile_dpbf16ps(1, 4, 7);
+      if (R == 1) continue;
+      _tile_loadd(5, left + left_block, kRow);
+      _tile_dpbf16ps(2, 5, 6);
+      if (C == 2) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, 2 * kRow);
+    if (C == 2) _tile_stored(1, sums + 16, 2 * kRow);
+    if (R == 2) _tile_stored(2, sums + 16 * 32, 2 * kRow);
+    if (R == 2 && C == 2) _tile_stored(3, sums + 16 * 32 + 16, 2 * kRow);
+  }
+};
+
+// Computes `rows` (at most 32) by `columns` (at most 32) sums of 16 * steps pairs, with 32 sums a
+// row. Operands are blocks of 16 × 16 pairs, contiguous along k; 16 rows of the left one, or
+// columns of the right one, lie a block apart. The even and the odd positions of 16 pairs are
+// summed apart, then added; denormals are zeros.
+inline void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns,
+                              const uint32_t* left, int64_t left_block, const uint32_t* right,
+                              int64_t right_block, int64_t steps, float* sums) {
+  using Registers = MatrixRegisters;
+  const auto multiply = rows > 16
+                            ? columns > 16 ? Registers::multiply<2, 2> : Registers::multiply<2, 1>
+                        : columns > 16 ? Registers::multiply<1, 2>
+                                       : Registers::multiply<1, 1>;
+  multiply(left, left_block, right, right_block, steps, sums);
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET
