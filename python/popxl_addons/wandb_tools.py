@@ -1,4 +1,4 @@
-"""TaskSession's use of wandb, which is imported at its use: ImportError without it."""
+"""TaskSession's use of wandb, which is imported at its use: DependencyError without it."""
 
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from poptorch_core import optional_packages
 
 _SCHEME = "wandb://"
 
 
 def _wandb() -> Any:
-    import importlib
-
-    return importlib.import_module("wandb")
+    return optional_packages.load("wandb", "an artifact or a histogram")
 
 
 def is_name(folder: "str | Path") -> bool:

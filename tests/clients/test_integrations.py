@@ -75,6 +75,41 @@ assert not others & {*sys.modules}
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+WITHOUT = """
+import sys
+for name in ("lightning", "pytorch_lightning", "matplotlib", "wandb"):
+    sys.modules[name] = None
+import poptorch, popxl_addons.wandb_tools, torch
+
+def drawn():
+    model = poptorch.inferenceModel(torch.nn.Linear(2, 2))
+    model.compile(torch.randn(1, 2))
+    model.plot_memory()
+
+def lightning():
+    import poptorch.integrations.lightning
+
+for use in (drawn, lightning, lambda: popxl_addons.wandb_tools.log_histograms({}, 0)):
+    try:
+        use()
+    except ImportError as error:
+        print(error.message)
+"""
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it():
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines() == [
+        "[package] a figure needs matplotlib, which is not installed. Run: pip install matplotlib",
+        "[package] poptorch.integrations.lightning needs pytorch_lightning, which is not "
+        "installed. Run: pip install pytorch-lightning",
+        "[package] an artifact or a histogram needs wandb, which is not installed. "
+        "Run: pip install wandb",
+    ]
+
+
 TESTS = """
 import poptorch, pytest, torch
 

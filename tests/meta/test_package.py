@@ -2,6 +2,7 @@
 more than they need.
 """
 
+import ast
 import re
 import subprocess
 import sys
@@ -62,6 +63,33 @@ def test_libraries_export_names_of_this_project_alone(library):
     names = done.stdout.splitlines()
     assert len(names) > 100
     assert [name for name in names if not OURS.match(name)] == []
+
+
+def imports_at_run_time(node):
+    """Yields the full names that a module imports, without those for type checkers alone."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (one.name for one in child.names)
+        elif isinstance(child, ast.ImportFrom) and not child.level:
+            yield child.module
+        yield from imports_at_run_time(child)
+
+
+# A package that only pytest imports needs no message.
+IMPORTS_OPTIONAL = {"poptorch/integrations/pytest_plugin.py": {"pytest"}}
+
+
+def test_optional_packages_are_imported_by_the_function_that_names_what_is_missing():
+    ours = {folder.name for folder in (ROOT / "python").iterdir() if folder.is_dir()}
+    needed = {*ours, *sys.stdlib_module_names, "numpy", "safetensors", "torch", "tqdm"}
+    found = {}
+    for path in sorted((ROOT / "python").rglob("*.py")):
+        names = {n.partition(".")[0] for n in imports_at_run_time(ast.parse(path.read_text()))}
+        if others := names - needed:
+            found[str(path.relative_to(ROOT / "python"))] = others
+    assert found == IMPORTS_OPTIONAL, "use poptorch_core.optional_packages.load"
 
 
 TRAINS = """

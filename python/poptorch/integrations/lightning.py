@@ -5,7 +5,6 @@ become poptorch.DataLoader. The rules are those of Lightning's former IPU plugin
 """
 
 import functools
-import importlib
 import importlib.util
 import sys
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import poptorch
 import torch
 from poptorch._impl.lightning_step import Step, log_values
-from poptorch_core import Error
+from poptorch_core import Error, optional_packages
 
 # The package that the program uses: both have the same classes twice.
 ROOT = next(
@@ -23,7 +22,7 @@ ROOT = next(
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"{ROOT}.{name}")
+    return optional_packages.load(f"{ROOT}.{name}", "poptorch.integrations.lightning")
 
 
 _Accelerator: Any = _module("accelerators").Accelerator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from poptorch_core.errors import Error
+from poptorch_core import optional_packages
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def schedule(made: dict[str, Any]) -> Figure:
         The figure.
 
     Raises:
-        poptorch.Error: matplotlib is not installed.
+        poptorch.DependencyError: matplotlib is not installed.
     """
     with_transfers = sorted({transfer["ipu"] for transfer in made["transfers"]})
     rows, height = {}, 0.0
@@ -134,7 +134,7 @@ def memory(data: dict[str, Any]) -> Figure:
         The figure.
 
     Raises:
-        poptorch.Error: matplotlib is not installed.
+        poptorch.DependencyError: matplotlib is not installed.
     """
     held = data["memory"]
     ipus = held["ipus"]
@@ -211,15 +211,9 @@ def _text(mebibytes: float) -> str:
 
 
 def _figure(width: float, height: float) -> Figure:
-    """Creates a figure of this size in inches. Raises poptorch.Error without matplotlib."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise Error(
-            "[plot] matplotlib, which draws figures, is not installed. Install it: "
-            "pip install matplotlib"
-        ) from None
-    return Figure(figsize=(width, height), layout="constrained")
+    """Creates a figure of this size in inches. Raises DependencyError without matplotlib."""
+    module = optional_packages.load("matplotlib.figure", "a figure")
+    return module.Figure(figsize=(width, height), layout="constrained")
 
 
 def _add_legend(figure: Figure) -> None:
