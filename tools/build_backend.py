@@ -6,6 +6,7 @@ the version of torch that is installed; this module does.
 """
 
 import os
+import platform
 import runpy
 import sys
 import sysconfig
@@ -20,6 +21,20 @@ VERSIONS = runpy.run_path(str(_FILE))
 SUPPORTED = (VERSIONS["TORCH"], *VERSIONS["NEWER_TORCH"].split())
 # oneDNN is published for x86-64 only; other processors use this project's convolutions.
 _ONEDNN = f"=={VERSIONS['ONEDNN']}; platform_machine == 'x86_64'"
+
+PLATFORMS = {"linux": ("x86_64", "aarch64")}  # sys.platform -> processors
+
+
+def refuse_other_platforms():
+    """Raises SystemExit unless the emulator can be built for this system and processor."""
+    processor = platform.machine()
+    if processor in PLATFORMS.get(sys.platform, ()):
+        return
+    name = {"win32": "Windows", "darwin": "macOS"}.get(sys.platform, sys.platform)
+    raise SystemExit(
+        f"[build] This is {name} on {processor}, but PopTorch {VERSIONS['VERSION']} needs Linux on "
+        "x86-64 or aarch64. On Windows, install it inside WSL 2; on macOS, in a Linux container."
+    )
 
 
 def torch_version():
@@ -59,6 +74,7 @@ def requirements():
 
 def get_requires_for_build_wheel(config_settings=None):
     """Returns what a build needs: setuptools' requirements, torch and oneDNN. See PEP 517."""
+    refuse_other_platforms()
     hooks = build_meta.get_requires_for_build_wheel(config_settings)
     return [*hooks, *requirements()[:2], f"onednn-devel-cpu-gomp{_ONEDNN}"]
 

@@ -90,6 +90,25 @@ def test_the_build_takes_the_torch_that_is_asked_for(backend, monkeypatch):
     assert " or ".join(SUPPORTED) in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("system", "processor", "named"),
+    [
+        ("win32", "AMD64", "Windows on AMD64"),
+        ("darwin", "arm64", "macOS on arm64"),
+        ("linux", "riscv64", "linux on riscv64"),
+    ],
+)
+def test_the_build_refuses_other_systems(backend, monkeypatch, system, processor, named):
+    backend.refuse_other_platforms()
+    monkeypatch.setattr(backend.sys, "platform", system)
+    monkeypatch.setattr(backend.platform, "machine", lambda: processor)
+    for hook in (backend.get_requires_for_build_wheel, backend.get_requires_for_build_editable):
+        with pytest.raises(SystemExit) as refused:
+            hook()
+        assert f"This is {named}, but PopTorch {versions.VERSION} needs Linux" in str(refused.value)
+        assert "WSL 2" in str(refused.value)
+
+
 def with_torch(folder, version):
     """Makes a folder of packages that has a torch of a version, as far as builds look at it."""
     about = folder / f"torch-{version}.dist-info" / "METADATA"
