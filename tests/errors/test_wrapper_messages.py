@@ -120,8 +120,11 @@ def test_other_numbers_of_arguments():
 
 
 def test_no_loss():
+    model = Call(lambda y: y * 2)
     with pytest.raises(poptorch.Error, match="Couldn't find a loss in graph"):
-        poptorch.trainingModel(Call(lambda y: y * 2))(X)
+        poptorch.trainingModel(model)(X)
+    with pytest.raises(poptorch.Error, match=r"pass training=False to plan\(\) or estimate\(\)"):
+        poptorch.estimate(model, X)  # a new module is in training mode
 
 
 def test_two_losses():

@@ -174,6 +174,7 @@ def test_short_forms_of_strategies():
         ({"xyz": {}}, "no option xyz. Use one of: Distributed, Emulator,"),
         ({"Jit": {"xyz": 1}}, "no option Jit.xyz. Leave it out"),
         ({"Training": {"xyz": 1}}, "Use one of: accumulation_and_replication_reduction_type, "),
+        (None, "expected a dict of options but got None"),
         ({"Training": 3}, "expected a dict of options for Training but got 3"),
         ({"Training": {"gradient_accumulation": "x"}}, "gradient_accumulation: Unexpected"),
         ({"output_mode": "OutputMode.Wibble"}, "output_mode: Unexpected type"),

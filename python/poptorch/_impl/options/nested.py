@@ -56,6 +56,8 @@ def apply(draft: OptionGroup, given: Mapping[str, Any]) -> None:
 
     draft: a draft of options: see group_class.draft_of.
     """
+    if not isinstance(given, Mapping):  # YAML has None for a group without a line
+        raise parsing.Refused(f"expected a dict of options but got {given!r}")
     groups = {_key(path.rstrip(".")): group for path, group in groups_of(draft).items()}
     nested = {name: given[name] for name in groups if name in given}
     nested[""] = {name: value for name, value in given.items() if name not in groups}
