@@ -243,3 +243,49 @@ def test_several_optimizers_are_refused(tmp_path):
 def test_mixed_precision_is_refused(tmp_path):
     with pytest.raises(poptorch.Error, match="precision='bf16-true' is not supported"):
         trainer_of(tmp_path, accelerator="ipu", devices=1, precision="bf16-true")
+
+
+# The arguments of steps as people write them, and whether a step gets the batch.
+SIGNATURES = {
+    "batch, batch_idx": True,
+    "batch, i": True,
+    "batch": True,
+    "batch, batch_idx, dataloader_idx=0": True,
+    "sample, _": True,
+    "data, idx": True,
+    "b, i": True,
+    "train_batch, _batch_number": True,
+    "points, labels": False,
+    "x, y": False,
+    "*parts": False,
+}
+
+
+@pytest.mark.parametrize(("arguments", "is_batch"), SIGNATURES.items())
+def test_a_step_gets_the_batch_or_its_parts(tmp_path, arguments, is_batch):
+    """Lightning passes arguments by position."""
+    found = {}
+    exec(f"def training_step(self, {arguments}): return self.loss_of(locals())", found)
+
+    class Module(Classifier):
+        training_step = found["training_step"]
+
+        def loss_of(self, given):
+            values = [v for k, v in given.items() if k != "self"]
+            parts = values[0] if is_batch or "*" in arguments else values
+            assert len(parts) == 2 and all(v == 0 for v in values[1:] if is_batch)
+            return super().training_step(*parts)
+
+    module = Module()
+    trainer_of(tmp_path, 1, IPUStrategy(), limit_train_batches=1, limit_val_batches=0).fit(
+        module, Data()
+    )
+    assert len(module.losses) == 1
+
+
+def test_another_strategy_and_a_list_of_devices_are_refused(tmp_path):
+    trainer = trainer_of(tmp_path, accelerator="ipu", devices=2, strategy="ddp")
+    with pytest.raises(poptorch.Error, match="Leave the trainer's strategy out"):
+        trainer.fit(Classifier(), Data())
+    with pytest.raises(poptorch.Error, match=r"devices=\[0, 1\] is not a number of IPUs"):
+        trainer_of(tmp_path, accelerator="ipu", devices=[0, 1], strategy="auto")

@@ -5,6 +5,7 @@ the logged tensors are further outputs of the compiled step, and each run logs t
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -20,6 +21,9 @@ _REDUCTIONS: dict[Any, Callable] = {
     "min": torch.amin,
 }
 
+
+# Names of a second argument that is the number of the batch: idx, batch_nb, i, n, _, _unused.
+_INDEX = re.compile(r"_.*|[in]|(.*_)?(idx|index|nb|number)")
 
 Call: TypeAlias = tuple[str, Any, dict[str, Any]]  # name, value, further arguments
 
@@ -46,10 +50,11 @@ class Step(torch.nn.Module):
         super().__init__()
         self.module = module
         self.name = name
-        parameters = inspect.signature(getattr(module, name)).parameters
-        # Without either name, the step gets the parts of the batch as arguments.
-        self.takes_batch = bool({"batch", "batch_idx"} & set(parameters))
-        self.takes_index = "batch_idx" in parameters
+        names = _positional(getattr(module, name))
+        # Otherwise the step gets the parts of the batch as arguments.
+        is_pair = len(names) == 2 and _INDEX.fullmatch(names[1]) is not None
+        self.takes_batch = is_pair or bool({"batch", "batch_idx"} & set(names))
+        self.takes_index = self.takes_batch and len(names) > 1
         self.logged = Log()
 
     def forward(self, *batch: Any) -> tuple[Any, list[torch.Tensor]]:
@@ -58,15 +63,21 @@ class Step(torch.nn.Module):
         Args:
             batch: The batch, or its parts.
         """
-        index = {"batch_idx": 0} if self.takes_index else {}
+        index = (0,) if self.takes_index else ()
         with _noted(self.module) as calls:
-            result = getattr(self.module, self.name)(*batch, **index)
+            result = getattr(self.module, self.name)(*batch, *index)
         tensors = [value for _, value, _ in calls if isinstance(value, torch.Tensor)]
         self.logged.calls[:] = [
             (name, None if isinstance(value, torch.Tensor) else value, options)
             for name, value, options in calls
         ]
         return result, tensors
+
+
+def _positional(step: Callable) -> list[str]:
+    """Returns the names of a step's arguments by position, as Lightning passes them."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [p.name for p in inspect.signature(step).parameters.values() if p.kind in kinds]
 
 
 @contextmanager

@@ -50,8 +50,13 @@ class IPUAccelerator(_Accelerator):
             device: The device that Lightning calls the root device.
 
         Raises:
-            poptorch.Error: The device is not a CPU.
+            poptorch.Error: The device is not a CPU, or the trainer has another strategy.
         """
+        if not isinstance(device, torch.device):  # other strategies take those of the accelerator
+            raise Error(
+                "[lightning] accelerator='ipu' has its own strategy. Leave the trainer's strategy "
+                "out, or pass a poptorch.integrations.lightning.IPUStrategy."
+            )
         if device.type != "cpu":
             raise Error(f"[lightning] the host of an IPU is a CPU, not {device}.")
 
@@ -64,8 +69,19 @@ class IPUAccelerator(_Accelerator):
 
         Args:
             devices: The trainer's `devices`.
+
+        Raises:
+            poptorch.Error: It is not a number.
         """
-        return devices if devices == "auto" else int(devices)
+        if devices == "auto":
+            return devices
+        try:
+            return int(devices)
+        except (TypeError, ValueError):
+            raise Error(
+                f"[lightning] devices={devices!r} is not a number of IPUs. Pass a number; "
+                "options.useIpuId() of an IPUStrategy selects IPUs."
+            ) from None
 
     @staticmethod
     def get_parallel_devices(devices: int) -> list[int]:
@@ -121,8 +137,9 @@ class IPUPrecision(_Precision):
 class IPUStrategy(_SingleDeviceStrategy):
     """Compiles the steps of a LightningModule for IPUs.
 
-    A step takes `(batch, batch_idx)`, where the number is always 0, or the parts of a batch. It has
-    no values while it is compiled. What it logs is logged after the run, for all its micro-batches.
+    A step takes `(batch, batch_idx)`, where the number is always 0. A step without these names, or
+    others for an index as its second, gets the parts of a batch. It has no values while it is
+    compiled. What it logs is logged after the run, for all its micro-batches.
 
     Args:
         device_iterations: Micro-batches of a step for each replica.
@@ -258,26 +275,24 @@ class IPUStrategy(_SingleDeviceStrategy):
         log_values(self.lightning_module, model.logged, values)
         return result
 
-    def training_step(self, batch, batch_idx, *others) -> Any:
+    def training_step(self, batch, *others) -> Any:
         """Runs a step and its update.
 
         Args:
             batch: A combined batch of the loader.
-            batch_idx: Ignored: the step gets 0.
-            others: Ignored.
+            others: The batch's number and further ones. They are ignored: the step gets 0.
         """
         outputs = self._step(batch)
         if isinstance(outputs, dict):
             return outputs | {"loss": outputs["loss"].mean()}
         return outputs.mean()
 
-    def validation_step(self, batch, batch_idx, *others) -> Any:
+    def validation_step(self, batch, *others) -> Any:
         """Runs a step without an update.
 
         Args:
             batch: A combined batch of the loader.
-            batch_idx: Ignored: the step gets 0.
-            others: Ignored.
+            others: The batch's number and further ones. They are ignored: the step gets 0.
         """
         return self._step(batch)
 
