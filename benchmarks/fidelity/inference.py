@@ -11,7 +11,7 @@ import poptorch
 import torch
 from torch import nn
 
-from . import bert, vision
+from . import bert, other, vision
 
 
 class Encoder(nn.Module):
@@ -66,12 +66,16 @@ def inference_points() -> list[Inference]:
     def images(batch, dtype):
         return (torch.zeros(batch, 3, 224, 224, dtype=dtype),)
 
+    def swin():
+        return other.SwinTiny(divided=False)
+
     points = [
         Inference("BERT-base SL128, batch 16", base, tokens(16), 4817),
         Inference("BERT-base SL128, batch 128", base, tokens(128), 5672),
         Inference("BERT-large SL128, batch 18", lambda: Encoder(1024, 24, 128), tokens(18), 1473),
         Inference("ViT-B/16, batch 8", vision.ViT, images(8, torch.float16), 2600),
         Inference("ViT-B/16, batch 32", vision.ViT, images(32, torch.float16), 3109),
+        Inference("Swin-Tiny, batch 24", swin, images(24, torch.float16), 6802),
     ]
     published = ((1, 3529), (2, 5284), (4, 7030), (8, 9307), (16, 11393), (32, 13593), (64, 15249))
     for batch, rate in published:

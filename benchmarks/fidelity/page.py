@@ -23,7 +23,7 @@ def table(predictions) -> str:
     for title, marked in (("bold", True), ("other", False)):
         numbers = [str(found.row.number) for found in outside if found.row.marked == marked]
         listed = ", ".join(numbers) or "none"
-        lines += ["", f"Not explained yet, of the {title} rows outside {WITHIN:.0%}: {listed}."]
+        lines += ["", f"Outside {WITHIN:.0%}, of the {title} rows: {listed}."]
     return "\n".join(lines) + "\n"
 
 
