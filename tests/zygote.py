@@ -17,6 +17,7 @@ import multiprocessing.util
 import os
 import pickle
 import re
+import signal
 import socket
 import struct
 import subprocess
@@ -57,6 +58,14 @@ def can_be_forked(words: Sequence[str], environment: Mapping[str, str]) -> bool:
         environment.get(name) == ENVIRONMENT.get(name)
         for name in filter(READ_WHEN_LOADED.match, names)
     )
+
+
+def blocked_signals() -> set[int]:
+    """Returns the signals that this thread blocks, which a new process inherits.
+
+    The zygote may have been started by a thread that blocked others.
+    """
+    return set(map(int, signal.pthread_sigmask(signal.SIG_BLOCK, [])))
 
 
 class Zygote:
@@ -133,6 +142,7 @@ class Popen(subprocess.Popen):
             "words": words,
             "environment": environment,
             "folder": os.path.join(os.getcwd(), os.fsdecode(cwd or "")),
+            "blocked": blocked_signals(),
             "new_session": start_new_session,
             "process_group": more[0] if more else -1,
         }
@@ -168,6 +178,7 @@ def _spawn(path, args, passed: Sequence[int]) -> int:
         "words": words,
         "environment": dict(os.environ),
         "folder": os.getcwd(),
+        "blocked": blocked_signals(),
         "passed": sorted(passed),
     }
     return _zygote().start(program, [0, 1, 2, *sorted(passed)])

@@ -71,10 +71,11 @@ class Program:
     """A program that a fork becomes. `words` begins with the path of Python."""
 
     def __init__(
-        self, words, environment, folder, new_session=False, process_group=-1, passed=()
+        self, words, environment, folder, blocked, new_session=False, process_group=-1, passed=()
     ) -> None:
         self.words = words[1:]
         self.environment, self.folder = environment, folder
+        self.blocked = blocked  # the signals that its caller blocks
         self.new_session, self.process_group = new_session, process_group
         self.passed = passed  # numbers of its files besides the standard ones
 
@@ -99,6 +100,7 @@ class Program:
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, ON_INTERRUPT)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.blocked)
         os.environ.clear()
         os.environ.update(self.environment)
         os.chdir(self.folder)
@@ -187,4 +189,5 @@ def end(status: int) -> None:
     if status == -signal.SIGINT:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
+        status = 128 + signal.SIGINT  # the signal is blocked
     ctypes.PyDLL(None).exit(status)  # with the destructors of libraries; other threads stand still

@@ -3,6 +3,7 @@ listed with reasons.
 """
 
 import ast
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -178,6 +179,35 @@ def test_what_cannot_be_forked_is_a_new_process():
     for name in ("OMP_NUM_THREADS", "PYTHONHASHSEED", "PVTI_OPTIONS", "POPTORCH_LOG_DEST"):
         assert zygote.run(words, env={**os.environ, name: "1"}).returncode == 0
     assert zygote.run(["true"]).returncode == 0
+
+
+MASK = """
+import signal
+print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+raise KeyboardInterrupt
+"""
+
+
+@contextlib.contextmanager
+def blocked(number):
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
+
+
+def test_a_program_blocks_the_signals_that_its_caller_blocks(tmp_path, monkeypatch):
+    """Loaders block SIGINT while they start workers, the first of which may start the zygote."""
+    with blocked(signal.SIGINT):
+        server = zygote.Zygote()
+    monkeypatch.setattr(zygote, "_zygotes", [server])
+    with server.connection:
+        for number in (signal.SIGUSR1, signal.SIGINT):
+            with blocked(number):
+                expected = outcome(subprocess.run, ["-c", MASK], tmp_path)
+                assert outcome(zygote.run, ["-c", MASK], tmp_path) == expected
+    server.process.wait()
 
 
 @pytest.mark.shared
