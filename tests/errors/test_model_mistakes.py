@@ -358,6 +358,8 @@ def test_a_program_without_main_guard(tmp_path):
     )
     assert done.returncode == 1
     assert "Put the program into `if __name__ == '__main__':`" in done.stderr
+    *_, last = done.stderr.strip().splitlines()
+    assert "exit code 1. " in last and "put the program into `if __name__ == '__main__':`" in last
     assert "Exception ignored" not in done.stderr
 
 

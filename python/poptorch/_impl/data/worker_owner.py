@@ -19,6 +19,10 @@ from poptorch_core import Error
 logger = logger_of(__name__)
 
 _NOT_STARTED = "AsynchronousDataAccessor worker thread failed to start (Check above for details)"
+_UNGUARDED = (
+    ". It raised the exception above. If the worker runs the program again, put the program into "
+    "`if __name__ == '__main__':`."
+)
 
 # Owners whose worker still runs. They are ended at exit, so that no worker outlives the program.
 _live: weakref.WeakSet[WorkerOwner] = weakref.WeakSet()
@@ -119,7 +123,8 @@ class WorkerOwner:
             return Error(f"{_NOT_STARTED}: {error}")
         except (EOFError, OSError):  # the worker has ended
             self._process.join(timeout=1.0)
-            return Error(f"{_NOT_STARTED}: exit code {self._process.exitcode}")
+            hint = _UNGUARDED if self._process.exitcode == 1 else ""  # it raised an exception
+            return Error(f"{_NOT_STARTED}: exit code {self._process.exitcode}{hint}")
         self._free, self._filled, self._go = self._ring.semaphores
         return None
 
