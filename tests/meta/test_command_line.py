@@ -2,10 +2,13 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import poptorch
 import pytest
 import torch
+import zygote
 from poptorch.__main__ import main
 
 SCRIPT = """
@@ -148,3 +151,14 @@ def test_file_shows_data(run, tmp_path):
     assert found["section_bytes"]["program"] > 0
     assert {"dtype": "float32", "shape": [3, 2]} in found["state"].values()
     assert "float32[3, 2]" in run("file", "show", file)[1].out
+
+
+@pytest.mark.parametrize("command", [["env"], ["env", "--json"]])
+def test_a_reader_may_end_before_the_output(command):
+    """Pipes such as `python -m poptorch env | head -1` are ended without a message."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    words = [sys.executable, "-c", f"from poptorch.__main__ import main; exit(main({command}))"]
+    with os.fdopen(theirs) as file:
+        done = zygote.run(words, stdout=file, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (141, "")
