@@ -18,6 +18,7 @@
 #include "bindings/torch_collectives.hpp"
 #include "bindings/torch_fabric.hpp"
 #include "bindings/torch_files.hpp"
+#include "bindings/torch_members.hpp"
 #include "bindings/torch_tracing.hpp"
 #include "bindings/watched.hpp"
 #include "frontends/torch/compile.hpp"
@@ -317,6 +318,7 @@ PYBIND11_MODULE(_torch, m) {
   bind_files(m);
   bind_collectives(m);
   bind_wired_fabric(m);
+  bind_members(m);
   bind_tracing(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),
         py::arg("lines"), py::arg("host"), py::arg("location_excludes") = ir::Strings{},

@@ -59,6 +59,8 @@ __all__: list[str] = [
     "is_tracing",
     "is_training",
     "known",
+    "list_modules",
+    "list_tensors",
     "make_leaf",
     "make_wired_fabric",
     "pop_scope",
@@ -314,6 +316,8 @@ def known(tensor: Tensor, /) -> Tensor | None:
     number.
     """
 
+def list_modules(model: Any, is_plain: Callable, duplicates: bool = False) -> Any: ...
+def list_tensors(model: Any, kind: str, is_plain: Callable, duplicates: bool = False) -> Any: ...
 def make_leaf(arg0: Tensor, /) -> Tensor: ...
 def make_wired_fabric(
     group: str,

@@ -29,7 +29,17 @@ class Renaming(torch.nn.Linear):
             yield "renamed." + name, tensor
 
 
+class Empty(torch.nn.Module):
+    """Has members whose paths are like those of others, or are empty."""
+
+    def __init__(self):
+        super().__init__()
+        self._modules[""] = torch.nn.Linear(1, 1)
+        self._modules["a.b"] = torch.nn.Linear(1, 1)
+
+
 MODELS = {
+    "empty": Empty,
     "shared": Shared,
     "nested": lambda: torch.nn.Sequential(Shared(), torch.nn.ModuleList([Shared(), Shared()])),
     "overridden": lambda: Renaming(2, 2),
@@ -47,9 +57,10 @@ def same(ours, theirs):
 @pytest.mark.parametrize("name", MODELS)
 def test_members_are_those_of_torch(name):
     model = MODELS[name]()
-    same(members.named_modules(model), model.named_modules())
-    same(members.named_parameters(model), model.named_parameters())
-    same(members.named_buffers(model), model.named_buffers())
+    for kind in ("modules", "parameters", "buffers"):
+        for once in (True, False):
+            listed = getattr(members, f"named_{kind}")(model, remove_duplicate=once)
+            same(listed, getattr(model, f"named_{kind}")(remove_duplicate=once))
 
 
 def test_members_are_listed_once_in_a_body():

@@ -92,6 +92,8 @@ def counts(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> set[int]:
 
 def _steps_of(entry: dict) -> int:
     """Returns the number of updates in torch's entry; for SGD 1 if there was an update."""
+    if not entry:
+        return 0
     has_moment = any(entry.get(name) is not None for name in _MOMENTS)
     return int(torch.as_tensor(entry.get("step", 1))) if has_moment else 0
 

@@ -167,8 +167,9 @@ def needs_separate_steps(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> 
     if len(torch_state.counts(optimizer, wrapper)) > 1:
         return True
     record = Record.of(optimizer)
-    updated = _updated(optimizer, wrapper)
-    return any(_updated(optimizer, other) != updated for other in record.names.wrappers())
+    others = [other for other in record.names.wrappers() if other is not wrapper]
+    updated = _updated(optimizer, wrapper) if others else set()
+    return any(_updated(optimizer, other) != updated for other in others)
 
 
 def _updated(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> set[int]:

@@ -15,6 +15,7 @@ import torch
 from poptorch import _native
 from poptorch._impl.inspection.source_lines import user_location
 from poptorch._impl.placement.strategies import ExecutionStrategy, Place, is_ipu
+from poptorch._impl.weights import members
 from poptorch._logging import logger_of
 from poptorch_core import Error
 
@@ -112,7 +113,7 @@ def recording(strategy: ExecutionStrategy, model) -> Iterator[BlockRecorder]:
     """Records blocks for `strategy` in the body."""
     recorder = BlockRecorder(strategy)
     if isinstance(model, torch.nn.Module):
-        for module in model.modules():
+        for _, module in members.named_modules(model):
             for hook in module._forward_pre_hooks.values():
                 if isinstance(hook, BlockHook):
                     hook.entered_as = ""

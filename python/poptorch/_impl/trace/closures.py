@@ -1,5 +1,6 @@
 """Tensors that a function or model uses but does not own: they become constants of the program."""
 
+import collections
 import functools
 import inspect
 import types
@@ -12,6 +13,9 @@ from torch.nn.attention.flex_attention import BlockMask
 
 # Attributes of modules that hold tensors and the model's own modules.
 _OF_TENSORS = ("_parameters", "_buffers", "_modules")
+# Types whose values neither hold nor are tensors or modules; most attributes of modules have one.
+_SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_DICTS = (dict, collections.OrderedDict)  # a module has many that are empty
 
 
 def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
@@ -32,7 +36,12 @@ def members_of(model: torch.nn.Module) -> list[torch.Tensor]:
 
 def _members_of(modules: Iterable[torch.nn.Module]) -> list[torch.Tensor]:
     kinds = (torch.Tensor, BlockMask)
-    found = [v for module in modules for v in vars(module).values() if isinstance(v, kinds)]
+    found = [
+        value
+        for module in modules
+        for value in vars(module).values()
+        if type(value) not in _SCALARS and isinstance(value, kinds)
+    ]
     return [tensor for value in found for tensor in _tensors_of(value)]
 
 
@@ -49,7 +58,10 @@ def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
         value
         for module in own
         for name, value in vars(module).items()
-        if name not in _OF_TENSORS and (_is_container(value) or callable(value))
+        if type(value) not in _SCALARS
+        and (type(value) not in _DICTS or value)
+        and name not in _OF_TENSORS
+        and (_is_container(value) or callable(value))
     ]
     return members_of(model) + _constants_among(_seen_by(found), own)
 
@@ -94,7 +106,9 @@ def _values(held: Any) -> list[Any]:
 
 
 def _is_container(value: Any) -> bool:
-    return isinstance(value, BlockMask) or bool(isinstance(value, (dict, list, tuple)) and value)
+    if isinstance(value, (dict, list, tuple)):
+        return bool(value) or isinstance(value, BlockMask)
+    return isinstance(value, BlockMask)
 
 
 def _named_by(function: Callable[..., Any]) -> list[Any]:

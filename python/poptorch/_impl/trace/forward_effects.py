@@ -18,6 +18,7 @@ import torch
 from poptorch._impl.pytree.structures import Node, check_same, flatten, unflatten
 from poptorch._impl.trace.reachable import Change, Holder, Snapshot, apply, undo
 from poptorch._impl.trace.watched_numbers import Reads
+from poptorch._impl.weights import members
 from poptorch._logging import logger_of
 from poptorch_core import Error, _torch, errors
 
@@ -171,8 +172,8 @@ def twins_of(copy: Any, original: Any) -> dict[int, torch.nn.Module]:
     """Returns the modules of the original, by the identity of their copies."""
     if not isinstance(copy, torch.nn.Module) or not isinstance(original, torch.nn.Module):
         return {}
-    pairs = zip(copy.modules(), original.modules(), strict=False)
-    return {id(one): other for one, other in pairs if one is not other}
+    pairs = zip(members.named_modules(copy), members.named_modules(original), strict=False)
+    return {id(one): other for (_, one), (_, other) in pairs if one is not other}
 
 
 class _Trace:
@@ -200,10 +201,10 @@ class _Trace:
             for change in self.changes:
                 if change.place not in lost:
                     self._keep(change)
-            buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
-            wanted = reads is not None or self.changes
-            shown = [*self.results, *self.tensors, *buffers]
-            self.text = _torch.traced_text(shown) if wanted else ""
+            self.text = ""
+            if reads is not None or self.changes:
+                buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
+                self.text = _torch.traced_text([*self.results, *self.tensors, *buffers])
         except BaseException:
             undo([change for change in before.changes() if _is_of_trace(change.after)])
             raise

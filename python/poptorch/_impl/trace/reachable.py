@@ -18,6 +18,7 @@ from poptorch._impl.weights import members
 MISSING: Any = object()  # the value of a name that does not exist
 
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training"}
+_HOLD_NOTHING = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _SCALARS = (bool, int, float, complex, str, bytes, torch.Size, torch.dtype, torch.device)
 _OTHER_PACKAGES = ("torch", "poptorch", "poptorch_core", "popdist", "numpy", "logging", "threading",
                    "builtins", "weakref", "functools", "types", "enum", "inspect")  # fmt: skip
@@ -47,8 +48,10 @@ class Holder(NamedTuple):
         """Returns the values by attribute, key, position or variable."""
         target = self.target
         if isinstance(target, torch.nn.Module):
-            skipped = _OF_MODULES | _kept_by_hooks(target)
-            return {k: v for k, v in vars(target).items() if k not in skipped}
+            found = {k: v for k, v in vars(target).items() if k not in _OF_MODULES}
+            for name in _kept_by_hooks(target):
+                found.pop(name, None)
+            return found
         if isinstance(target, types.CellType):
             return {"": target.cell_contents} if closures.is_filled(target) else {}
         if isinstance(target, types.FunctionType):
@@ -106,6 +109,8 @@ def _dict_of(target: Any) -> dict[str, Any]:
 def _kept_by_hooks(module: torch.nn.Module) -> set[str]:
     """Returns the attributes that hooks of torch.nn.utils compute from parameters at each call."""
     hooks = module._forward_pre_hooks.values()
+    if not hooks:
+        return set()
     return {
         hook.name for hook in hooks
         if type(hook).__module__.startswith("torch.nn.utils") and hasattr(hook, "name")
@@ -147,6 +152,8 @@ class Snapshot:
         found = []
         for holder, before in self._before:
             after = holder.values()
+            if not before and not after:
+                continue
             for key in [*before, *(key for key in after if key not in before)]:
                 old, new = before.get(key, MISSING), after.get(key, MISSING)
                 if not self._is_same(old, new):
@@ -194,12 +201,15 @@ def _reached_from(model: Callable[..., Any]) -> Iterator[tuple[Holder, dict[Any,
     seen: set[int] = set()
     waiting: list[Holder] = []
     if isinstance(model, torch.nn.Module):
+        kinds = set()  # whose methods are waiting
         for path, module in members.named_modules(model):
-            if type(module).__module__.startswith("poptorch."):  # blocks
+            kind = type(module)
+            if kind.__module__.startswith("poptorch."):  # blocks
                 continue
-            name = f"self.{path}" if path else "self"
-            waiting.append(Holder(module, name))
-            waiting += _functions_of(type(module))
+            waiting.append(Holder(module, f"self.{path}" if path else "self"))
+            if kind not in kinds:
+                kinds.add(kind)
+                waiting += _functions_of(kind)
     else:
         waiting += _of_function(model)
     waiting.reverse()
@@ -213,7 +223,8 @@ def _reached_from(model: Callable[..., Any]) -> Iterator[tuple[Holder, dict[Any,
             continue
         yield holder, values
         for key, value in values.items():
-            waiting += _holders_in(value, holder.name_of(key))
+            if type(value) not in _HOLD_NOTHING:
+                waiting += _holders_in(value, holder.name_of(key))
 
 
 def _is_of_other_package(kind: Any) -> bool:

@@ -137,11 +137,11 @@ def named_tensors(
     """
     if model is None:
         return []
-    parameters = model.named_parameters(remove_duplicate=False)
+    parameters = members.named_parameters(model, remove_duplicate=False)
     # Sparse buffers are constants, like attributes.
     buffers = [
         (name, buffer)
-        for name, buffer in model.named_buffers(remove_duplicate=False)
+        for name, buffer in members.named_buffers(model, remove_duplicate=False)
         if buffer.layout == torch.strided
     ]
     return [(n, t, False, held_by.get(id(t))) for n, t in parameters] + [
@@ -160,15 +160,17 @@ def _undone(call, model: torch.nn.Module | None):
 def _prepared(call, model, module_scopes: bool, training: bool):
     def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         with _one_trace, contextlib.ExitStack() as stack:
-            if module_scopes and model is not None:
-                stack.enter_context(_module_scopes(model))
-            stack.enter_context(_traceable_torch(training))
-            stack.enter_context(python_functions.scripts_op_by_op(model))
-            stack.enter_context(gradient_hooks.recorded(model, training))
+            with members.listed_once():
+                if module_scopes and model is not None:
+                    stack.enter_context(_module_scopes(model))
+                stack.enter_context(_traceable_torch(training))
+                stack.enter_context(python_functions.scripts_op_by_op(model))
+            stack.enter_context(gradient_hooks.recorded(model, training))  # calls hooks
             if model is not None:
-                quantisation.check(model)
-                stack.enter_context(_unchanged_members(model))
-                _torch.freeze(closures.constants_beside(model))
+                with members.listed_once():
+                    quantisation.check(model)
+                    stack.enter_context(_unchanged_members(model))
+                    _torch.freeze(closures.constants_beside(model))
             try:
                 with torch_errors.with_remedy():
                     return call(inputs)
@@ -342,6 +344,8 @@ def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
         raise
     problems = []
     for kind, now, before, exempt in held:
+        if not now and not before:
+            continue
         changed = [name for name in before if now.get(name) is not before[name]]
         if not exempt:
             problems += [_problem(kind, name, now) for name in changed]

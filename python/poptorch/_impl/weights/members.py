@@ -1,7 +1,7 @@
 """The modules and parameters of a model, by path, as torch's named_modules() and others list them.
 
 torch's generators pass each item through all levels of the model. A compilation lists the members
-many times, so these functions build the list in one walk.
+many times, so a native function builds each list in one walk.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
+from poptorch_core import _torch
 
 _LISTS = ("named_modules", "named_parameters", "named_buffers", "_named_members")
 # Whether a class has torch's methods. The classes of wrapped models end with their wrappers.
@@ -33,58 +34,43 @@ def listed_once() -> Iterator[None]:
         _known.lists = outer
 
 
-def named_modules(model: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Module]]:
-    """Returns path and module of all modules, each once."""
-    found: list[tuple[str, torch.nn.Module]] = []
-    if _walk(model, "", found, set()):
-        return found
-    return model.named_modules()
+def named_modules(
+    model: torch.nn.Module, *, remove_duplicate: bool = True
+) -> Iterable[tuple[str, torch.nn.Module]]:
+    """Returns path and module of all modules, each once unless duplicates are asked for."""
+    return _listed(model, "_modules", "named_modules", remove_duplicate)
 
 
-def named_parameters(model: torch.nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
-    """Returns path and tensor of all parameters, each once, without fetching weights."""
-    return _named(model, "_parameters", "named_parameters")
+def named_parameters(
+    model: torch.nn.Module, *, remove_duplicate: bool = True
+) -> Iterable[tuple[str, torch.Tensor]]:
+    """Returns path and tensor of all parameters, without fetching weights."""
+    return _listed(model, "_parameters", "named_parameters", remove_duplicate)
 
 
-def named_buffers(model: torch.nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
-    """Returns path and tensor of all buffers, each once, without fetching weights."""
-    return _named(model, "_buffers", "named_buffers")
+def named_buffers(
+    model: torch.nn.Module, *, remove_duplicate: bool = True
+) -> Iterable[tuple[str, torch.Tensor]]:
+    """Returns path and tensor of all buffers, without fetching weights."""
+    return _listed(model, "_buffers", "named_buffers", remove_duplicate)
 
 
-def _named(model: torch.nn.Module, kind: str, method: str) -> Iterable[tuple[str, torch.Tensor]]:
+def _listed(
+    model: torch.nn.Module, kind: str, method: str, remove_duplicate: bool
+) -> Iterable[tuple[str, Any]]:
     lists = getattr(_known, "lists", None)
-    if lists is not None and (id(model), kind) in lists:
-        return lists[id(model), kind][1]
-    modules: list[tuple[str, torch.nn.Module]] = []
-    if not _walk(model, "", modules, set()):
-        return getattr(model, method)()
-    seen: set[int] = set()
-    found = []
-    for path, module in modules:
-        members = module.__dict__[kind]
-        for name, tensor in members.items() if members else ():
-            if tensor is not None and id(tensor) not in seen:
-                seen.add(id(tensor))
-                found.append((f"{path}.{name}" if path else name, tensor))
+    key = id(model), kind, remove_duplicate
+    if lists is not None and key in lists:
+        return lists[key][1]
+    if kind == "_modules":
+        found = _torch.list_modules(model, _is_plain, not remove_duplicate)
+    else:
+        found = _torch.list_tensors(model, kind, _is_plain, not remove_duplicate)
+    if found is None:
+        return getattr(model, method)(remove_duplicate=remove_duplicate)
     if lists is not None:
-        lists[id(model), kind] = model, found
+        lists[key] = model, found
     return found
-
-
-def _walk(module: Any, path: str, found: list[tuple[str, torch.nn.Module]], seen: set[int]) -> bool:
-    """Adds a module and those inside; returns False if one lists its members in another way."""
-    if id(module) in seen:
-        return True
-    if not _is_plain(type(module)):
-        return False
-    seen.add(id(module))
-    found.append((path, module))
-    children = module.__dict__["_modules"]
-    for name, child in children.items() if children else ():
-        inner = f"{path}.{name}" if path else name
-        if child is not None and not _walk(child, inner, found, seen):
-            return False
-    return True
 
 
 def _is_plain(kind: type) -> bool:

@@ -93,7 +93,7 @@ def named_buffers_to_device(compiled: Compiled, wrapped: Wrapped) -> None:
 def check_named_buffers(wrapped: Wrapped) -> None:
     """Raises poptorch.Error unless Options.updatableNamedBuffers names buffers of the model."""
     names = wrapped.options.updatable_named_buffers
-    known = {name for name, _ in wrapped.trained_model.named_buffers()}
+    known = {name for name, _ in wrapped.trained_model.named_buffers()} if names else set()
     for name in names:
         if name not in known:
             raise Error(

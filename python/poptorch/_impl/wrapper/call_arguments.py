@@ -152,12 +152,13 @@ def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
     with_values: if False, tensors of device "meta" are accepted, too.
     """
     parameters, buffers = members.named_parameters(model), members.named_buffers(model)
-    for kind, named in (("parameter", parameters), ("buffer", buffers)):
-        for name, tensor in named:
-            if tensor.is_meta and not with_values:
-                continue
-            if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
-                check_host(f"{kind} {name}", tensor, "model")
+    with torch._C.DisableTorchFunctionSubclass():  # no value is read
+        for kind, named in (("parameter", parameters), ("buffer", buffers)):
+            for name, tensor in named:
+                if tensor.is_meta and not with_values:
+                    continue
+                if kind == "parameter" or tensor.layout not in _OF_CONSTANTS:
+                    check_host(f"{kind} {name}", tensor, "model")
 
 
 def check_initialised(model: torch.nn.Module) -> None:

@@ -16,7 +16,7 @@ from poptorch._impl.options.stored_values import state_of
 from poptorch._impl.pytree.structures import Node
 from poptorch._impl.trace import closures, session
 from poptorch._impl.trace.forward_effects import ForwardEffects, twins_of
-from poptorch._impl.weights import transfer
+from poptorch._impl.weights import members, transfer
 from poptorch._impl.wrapper import (
     anchors,
     compile_hooks,
@@ -93,7 +93,8 @@ def compiled_for(
     positional: all arguments were positional. The host must have the newest weights.
     separate_steps: each parameter has its own number of updates on the device.
     """
-    options, spec, watch = optimiser_of(wrapped, optimizer)
+    with members.listed_once():
+        options, spec, watch = optimiser_of(wrapped, optimizer)
     compile_log.tell_options(options)
     compile_log.warn_of_several(options)
     recorder = results.Outputs()

@@ -6,7 +6,7 @@ import weakref
 import torch
 from poptorch._impl.optimisers import description
 from poptorch._impl.optimisers.device_state import Record
-from poptorch._impl.weights.members import named_parameters
+from poptorch._impl.weights.members import named_modules, named_parameters
 from poptorch._impl.wrapper.state import Wrapper
 from poptorch._logging import logger_of
 from torch.nn.modules import module as torch_module
@@ -116,9 +116,9 @@ class ModelWatch:
         self._postponed: list[tuple[str, str, str]] | None = None
         _install_hooks()
         # The copy's modules, whose changes take effect with the next compilation.
-        self._traced = weakref.WeakSet(traced.modules())
+        self._traced = weakref.WeakSet(module for _, module in named_modules(traced))
         self._has_program = False
-        for module in (*model.modules(), *self._traced):
+        for module in (*(module for _, module in named_modules(model)), *self._traced):
             _watched.setdefault(module, weakref.WeakSet()).add(self)
 
     def compiled(self, model: torch.nn.Module) -> None:

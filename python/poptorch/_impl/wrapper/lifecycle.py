@@ -43,8 +43,9 @@ def begin(wrapper: Wrapper, arguments: Arguments, *, positional: bool) -> Compil
     """Compiles for calls with arguments like these; `positional`: none was a keyword argument."""
 
     def compile(wrapped: Wrapped, optimizer) -> Compiled:
-        compilation.check(wrapped, arguments)
-        separate = optimizer is not None and updates.needs_separate_steps(optimizer, wrapper)
+        with members.listed_once():
+            compilation.check(wrapped, arguments)
+            separate = optimizer is not None and updates.needs_separate_steps(optimizer, wrapper)
         return compilation.compiled_for(
             wrapped, optimizer, arguments, positional=positional, separate_steps=separate
         )

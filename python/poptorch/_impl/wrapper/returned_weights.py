@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from poptorch._impl.inspection.source_lines import user_location
+from poptorch._impl.weights import members
 from poptorch._impl.wrapper.results import Outputs
 from poptorch._logging import logger_of
 
@@ -50,9 +51,10 @@ def find(leaves: Iterable[torch.Tensor], model: torch.nn.Module | None) -> list[
     if model is None:
         return []
     parameters: dict[int, tuple[str, torch.Tensor]] = {}
-    for name, weight in model.named_parameters(remove_duplicate=False):
-        if weight.numel() and weight.layout == torch.strided:
-            parameters.setdefault(_memory(weight), (name, weight))
+    with torch._C.DisableTorchFunctionSubclass():  # no value is read
+        for name, weight in members.named_parameters(model, remove_duplicate=False):
+            if weight.numel() and weight.layout == torch.strided:
+                parameters.setdefault(_memory(weight), (name, weight))
     found = []
     for number, leaf in enumerate(leaves):
         if not parameters or not _is_plain(leaf) or _memory(leaf) not in parameters:

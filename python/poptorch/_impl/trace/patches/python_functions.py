@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from poptorch._impl.weights import members
 from poptorch_core import _torch
 from torch.jit._state import _python_cu
 from torch.nn import functional as F
@@ -40,7 +41,7 @@ def scripts_op_by_op(model: torch.nn.Module | None) -> Iterator[None]:
     jit: Any = torch.jit  # its stubs lack most of these names
     scripts: Any = _python_cu
     functions = list(scripts.get_functions())
-    for module in [] if model is None else model.modules():
+    for _, module in [] if model is None else members.named_modules(model):
         if isinstance(module, jit.RecursiveScriptModule):  # loaded ones are not in get_functions()
             functions += [module._c._get_method(name) for name in module._c._method_names()]
     for function in functions:
