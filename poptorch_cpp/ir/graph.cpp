@@ -46,6 +46,24 @@ void Value::replace_all_uses_with(Value* other) {
   uses_.clear();
 }
 
+namespace {
+
+bool is_default(const OpDef& def, Symbol name, const Attr& value) {
+  const AttrDef* row = def.find_attr(name);
+  return row && row->default_value && same_attr(*row->default_value, value);
+}
+
+Attrs without_defaults(const OpDef& def, Attrs attrs) {
+  std::vector<Symbol> dropped;
+  for (const auto& [name, value] : attrs) {
+    if (is_default(def, name, value)) dropped.push_back(name);
+  }
+  for (Symbol name : dropped) attrs.erase(name);
+  return attrs;
+}
+
+}  // namespace
+
 Op::Op(const OpDef& def) : def_(&def), name_(&def.name), role_(def.role) {}
 
 void Op::set_operand(size_t i, Value* value) {
@@ -70,8 +88,7 @@ void Op::note_change() {
 
 void Op::set_attr(Symbol name, Attr value) {
   note_change();
-  const AttrDef* row = def_->find_attr(name);
-  if (row && row->default_value && same_attr(*row->default_value, value)) {
+  if (is_default(*def_, name, value)) {
     attrs_.erase(name);
   } else {
     attrs_.set(name, std::move(value));
@@ -169,7 +186,8 @@ Op* Graph::insert(const OpDef& def, std::vector<Value*> operands, Attrs attrs,
   for (uint32_t i = 0; i < op->operands_.size(); ++i) {
     if (op->operands_[i]) op->operands_[i]->uses_.push_back({op, i});
   }
-  for (const auto& [name, value] : attrs) op->set_attr(name, value);
+  op->attrs_ = without_defaults(def, std::move(attrs));
+  op->results_.reserve(result_types.size());
   for (uint32_t i = 0; i < result_types.size(); ++i) {
     op->results_.emplace_back(new Value(this, op, i, std::move(result_types[i])));
   }
