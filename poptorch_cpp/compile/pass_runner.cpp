@@ -57,16 +57,22 @@ const std::vector<transforms::PassRow>& partition_passes() {
 
 namespace {
 
-// Returns null for an unknown name; `known` receives all names.
-const transforms::PassRow* look_for_pass(std::string_view name, std::vector<std::string>& known) {
-  const transforms::PassRow* found = nullptr;
-  for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
+// Returns null for an unknown name.
+const transforms::PassRow* look_for_pass(std::string_view name) {
+  for (const auto* table : {&partition_passes(), &transforms::all_passes()}) {
     for (const auto& row : *table) {
-      if (row.name == name) found = &row;
-      known.emplace_back(row.name);
+      if (row.name == name) return &row;
     }
   }
-  return found;
+  return nullptr;
+}
+
+std::vector<std::string> all_names() {
+  std::vector<std::string> names;
+  for (const auto* table : {&transforms::all_passes(), &partition_passes()}) {
+    for (const auto& row : *table) names.emplace_back(row.name);
+  }
+  return names;
 }
 
 // Returns the passes that a variable names; UserError for one that `takes` rejects.
@@ -74,10 +80,9 @@ template <typename Takes>
 std::set<std::string> passes_in(std::string_view variable, Takes takes, const std::string& cure) {
   std::set<std::string> names;
   for (const std::string& name : support::environment_names(variable)) {
-    std::vector<std::string> known;
-    const transforms::PassRow* row = look_for_pass(name, known);
+    const transforms::PassRow* row = look_for_pass(name);
     if (!takes(name, row)) {
-      const std::string near = row ? "" : support::closest_name(name, known);
+      const std::string near = row ? "" : support::closest_name(name, all_names());
       throw support::UserError(str("[environment] ", variable, " names '", name, "', which is ",
                                    row ? "a required pass" : "not a pass", ".",
                                    near.empty() ? "" : str(" Did you mean '", near, "'?"), " ",
@@ -102,21 +107,18 @@ std::set<std::string> disabled_passes() {
 }
 
 std::set<std::string> dumped_passes() {
-  std::vector<std::string> known;
-  look_for_pass("", known);
   return passes_in(
       "POPTORCH_DUMP",
       [](const std::string& word, const transforms::PassRow* row) { return row || word == "all"; },
-      str("Set it to all or some of ", support::join(known, ", "), ", or unset it."));
+      str("Set it to all or some of ", support::join(all_names(), ", "), ", or unset it."));
 }
 
 }  // namespace
 
 const transforms::PassRow& find_pass(std::string_view name) {
-  std::vector<std::string> known;
-  if (const transforms::PassRow* row = look_for_pass(name, known)) return *row;
+  if (const transforms::PassRow* row = look_for_pass(name)) return *row;
   std::string text = str("[pipeline] there is no pass '", name, "'.");
-  const std::string near = support::closest_name(name, known);
+  const std::string near = support::closest_name(name, all_names());
   if (!near.empty()) text += str(" Did you mean '", near, "'?");
   throw support::UserError(text);
 }

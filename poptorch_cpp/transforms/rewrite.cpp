@@ -6,13 +6,17 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "ir/effects.hpp"
 #include "ir/memory_writes.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
+#include "ops/all_ops.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
@@ -171,15 +175,46 @@ class Matcher {
 
 namespace {
 
-class Driver {
- public:
-  Driver(ir::Graph& graph, const std::vector<Rewrite>& rows)
-      : graph_(graph), rows_(rows), writes_(graph) {
+// The parsed patterns of a table's rows.
+struct Patterns {
+  Patterns(const std::vector<Rewrite>& rows, const ir::Registry& registry) {
     for (const Rewrite& row : rows) {
-      patterns_.push_back(PatternParser(row.pattern, graph.module().registry()).run());
-      by_root_[patterns_.back().def].push_back(patterns_.size() - 1);
+      texts.emplace_back(row.pattern);
+      by_row.push_back(PatternParser(row.pattern, registry).run());
+      by_root[by_row.back().def].push_back(by_row.size() - 1);
     }
   }
+
+  bool are_of(const std::vector<Rewrite>& rows) const {
+    return std::ranges::equal(texts, rows, {}, {}, &Rewrite::pattern);
+  }
+
+  std::vector<std::string> texts;
+  std::vector<Pattern> by_row;
+  std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root;  // look-up only
+};
+
+// Every compilation applies the same few tables, so their patterns for the ops of this library are
+// parsed once.
+std::shared_ptr<const Patterns> patterns_of(const std::vector<Rewrite>& rows,
+                                            const ir::Registry& registry) {
+  if (&registry != &ops::registry()) return std::make_shared<const Patterns>(rows, registry);
+  constexpr size_t kMost = 8;
+  static std::mutex mutex;
+  static auto& known = *new std::vector<std::shared_ptr<const Patterns>>;
+  const std::lock_guard lock(mutex);
+  const auto found =
+      std::ranges::find_if(known, [&](const auto& one) { return one->are_of(rows); });
+  if (found != known.end()) return *found;
+  auto made = std::make_shared<const Patterns>(rows, registry);
+  if (known.size() < kMost) known.push_back(made);
+  return made;
+}
+
+class Driver {
+ public:
+  Driver(ir::Graph& graph, const std::vector<Rewrite>& rows, const Patterns& patterns)
+      : graph_(graph), rows_(rows), patterns_(patterns), writes_(graph) {}
 
   void run() {
     for (Op* op : graph_.ops()) push(op);
@@ -200,7 +235,7 @@ class Driver {
  private:
   // Queues the op by id, because an op's address may be reused once it is erased.
   void push(Op* op) {
-    if (op && by_root_.count(&op->def()) && pending_.emplace(op->id(), op).second) {
+    if (op && patterns_.by_root.count(&op->def()) && pending_.emplace(op->id(), op).second) {
       queue_.push_back(op->id());
     }
   }
@@ -210,15 +245,15 @@ class Driver {
     for (size_t i = 0; i < op.result_count(); ++i) {
       if (writes_.is_written(op.result(i))) return;
     }
-    for (size_t row : by_root_.at(&op.def())) {
+    for (size_t row : patterns_.by_root.at(&op.def())) {
       if (!op.after().empty() || op.unused()) return;
       ir::Builder builder(graph_, &op);
       builder.copy_context(op);
       builder.forward_id = op.forward_id;
       Match match(builder, graph_.module().execution());
       Matcher matcher(match);
-      const bool found = matcher.root(patterns_[row], op, [&] {
-        return !matcher.reads_written(writes_, patterns_[row].any_operands) &&
+      const bool found = matcher.root(patterns_.by_row[row], op, [&] {
+        return !matcher.reads_written(writes_, patterns_.by_row[row].any_operands) &&
                (!rows_[row].guard || rows_[row].guard(match));
       });
       if (found) return replace(op, rows_[row], match);
@@ -270,10 +305,9 @@ class Driver {
 
   ir::Graph& graph_;
   const std::vector<Rewrite>& rows_;
+  const Patterns& patterns_;
   ir::MemoryWrites writes_;
-  std::vector<Pattern> patterns_;                                      // by row
-  std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root_;  // look-up only
-  std::unordered_map<uint64_t, Op*> pending_;                          // look-up only
+  std::unordered_map<uint64_t, Op*> pending_;  // look-up only
   std::deque<uint64_t> queue_;
 };
 
@@ -287,7 +321,8 @@ Value* Match::value(char name) const {
 }
 
 void apply_rewrites(ir::Module& module, const std::vector<Rewrite>& rows) {
-  for (const auto& graph : module.graphs()) Driver(*graph, rows).run();
+  const auto patterns = patterns_of(rows, module.registry());
+  for (const auto& graph : module.graphs()) Driver(*graph, rows, *patterns).run();
 }
 
 std::optional<double> splat_of(const Value* value) {
