@@ -85,6 +85,7 @@ void add_pool_ops(Registry& r) {
                           window_of(g, {"kernel", "strides", "padding", "ceil_mode", "dilation"}))};
              },
          .cost = window_cost(),
+         .exact = true,
          .popart_type = "MaxPool"});
   r.add({.name = "max_pool_grad",
          .doc = "dy sent to the first greatest element of each window.",

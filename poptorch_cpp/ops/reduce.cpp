@@ -71,7 +71,7 @@ Val product_of_others(GradBuilder& g, Val dy) {
 
 void add_reduction(Registry& r, const char* name, const char* doc, const char* operand,
                    decltype(OpDef::grad) grad, const char* popart,
-                   std::optional<DType> result = std::nullopt) {
+                   std::optional<DType> result = std::nullopt, bool exact = false) {
   r.add({.name = name,
          .doc = doc,
          .inputs = {operand},
@@ -80,6 +80,7 @@ void add_reduction(Registry& r, const char* name, const char* doc, const char* o
          .infer = reduces(result),
          .grad = std::move(grad),
          .cost = per_operand_element(1),
+         .exact = exact,
          .popart_type = popart});
 }
 
@@ -89,9 +90,9 @@ void add_reductions(Registry& r) {
                 grad1([](GradBuilder& g, Val dy) { return spread(g, dy / reduced_count(g)); }),
                 "ReduceMean");
   add_reduction(r, "max", "The greatest over the axes; nan wins.", "x: any",
-                grad1_in_f32(share_among_equal), "ReduceMax");
+                grad1_in_f32(share_among_equal), "ReduceMax", std::nullopt, true);
   add_reduction(r, "min", "The least over the axes; nan wins.", "x: any",
-                grad1_in_f32(share_among_equal), "ReduceMin");
+                grad1_in_f32(share_among_equal), "ReduceMin", std::nullopt, true);
   add_reduction(r, "prod", "Product over the axes.", "x: number", grad1_in_f32(product_of_others),
                 "ReduceProd");
   add_reduction(r, "logsumexp", "log Σ exp(x) over the axes.", "x: float",
@@ -146,6 +147,7 @@ void add_orders(Registry& r) {
              },
          .grad = put_back,
          .cost = per_operand_element(20),
+         .exact = true,
          .popart_type = "Sort"});
   r.add({.name = "topk",
          .doc = "The k greatest (least) along the axis, in order, and their indices.",
@@ -169,6 +171,7 @@ void add_orders(Registry& r) {
              },
          .grad = put_back,
          .cost = per_operand_element(10),
+         .exact = true,
          .popart_type = "TopK"});
 }
 

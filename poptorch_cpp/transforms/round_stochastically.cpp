@@ -16,10 +16,11 @@ using ir::Role;
 using ir::Value;
 
 // Returns whether the op's results are new numbers. Ops that write state round by themselves; ops
-// that move data need no rounding; foreign kernels and called graphs have fixed types.
+// that move data and exact ones need no rounding; foreign kernels and called graphs have fixed
+// types.
 bool computes(const Op& op) {
   const ir::OpDef& def = op.def();
-  if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque) return false;
+  if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque || def.exact) return false;
   return def.role == Role::kCast || def.cost(op).flops > 0;
 }
 
@@ -56,7 +57,8 @@ class OpRounder {
   void replace_cast() {
     Value* from = op_.operand(0);
     const DType dtype = op_.result()->type().dtype;
-    if (is_half(from->type().dtype)) return;  // from one half type to the other
+    if (is_half(from->type().dtype)) return;         // from one half type to the other
+    if (from->type().dtype == DType::kBool) return;  // 0 and 1 are exact
     if (!ir::is_float(from->type().dtype)) {
       from = builder_.value("cast", {from}, {{"dtype", DType::kF32}});
     }

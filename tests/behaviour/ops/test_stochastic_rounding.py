@@ -70,6 +70,33 @@ def test_every_op_rounds_at_random_to_a_neighbour(function):
     assert (draws.mean(0) - exact).abs().mean() < 0.6 * nearest
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.neg,
+        torch.abs,
+        torch.relu,
+        torch.floor,
+        torch.sign,
+        lambda x: torch.maximum(x, x.t()),
+        lambda x: torch.where(x > 0, x, -x),
+        lambda x: (x > 0).to(x.dtype),
+        lambda x: x.amax(1),
+        lambda x: x.sort(1).values,
+        lambda x: x.topk(3, 1).values,
+        lambda x: torch.nn.functional.max_pool2d(x[None, None], 2),
+    ],
+    ids="neg abs relu floor sign maximum where bools amax sort topk max_pool".split(),
+)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_exact_ops_draw_nothing(function, dtype):
+    torch.manual_seed(2)
+    x = torch.randn(32, 32).to(dtype)
+    model = poptorch.inferenceModel(function, options())
+    assert torch.equal(model(x), function(x))
+    assert "stochastic_cast" not in model.graph("differentiated")
+
+
 def test_off_is_to_the_nearest_even():
     torch.manual_seed(1)
     x = torch.randn(64, 64)
