@@ -1,63 +1,12 @@
 // Products and updates of halves, which read them from memory: bit-identical to the float kernels
 // on widened operands, rounded once.
-#include <limits>
-
-#include "kernel_harness.hpp"
-#include "support/half.hpp"
+#include "half_harness.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 using ir::DType;
 using ir::Shape;
-
-const DType kHalfTypes[] = {DType::kF16, DType::kBF16};
-
-float widened(DType dtype, uint16_t bits) {
-  return dtype == DType::kF16 ? support::from_half(bits) : support::from_bfloat16(bits);
-}
-uint16_t narrowed(DType dtype, float value) {
-  return dtype == DType::kF16 ? support::to_half(value) : support::to_bfloat16(value);
-}
-uint16_t* halves(TestTensor& x) { return reinterpret_cast<uint16_t*>(x.data.data()); }
-
-TestTensor widened(TestTensor x) {
-  if (!ir::is_half(x.type.dtype)) return x;
-  TestTensor wide({DType::kF32, x.type.shape});
-  for (int64_t i = 0; i < x.type.elements(); ++i) {
-    wide.f32()[i] = widened(x.type.dtype, halves(x)[i]);
-  }
-  return wide;
-}
-
-// Expects `got` to be `wide` rounded to its type, or at most `units` beside it; any NaN equals any
-// other.
-void expect_rounded(TestTensor got, const TestTensor& wide, int units = 0) {
-  ASSERT_EQ(got.type.elements(), wide.type.elements());
-  for (int64_t i = 0; i < got.type.elements(); ++i) {
-    const float value = wide.f32()[i];
-    if (!ir::is_half(got.type.dtype)) {
-      ASSERT_EQ(std::bit_cast<uint32_t>(got.f32()[i]), std::bit_cast<uint32_t>(value)) << i;
-    } else if (std::isnan(value)) {
-      ASSERT_TRUE(std::isnan(got.at(i))) << i;
-    } else {
-      const int distance = std::abs(halves(got)[i] - narrowed(got.type.dtype, value));
-      ASSERT_LE(distance, units) << i << ": " << value << " and " << got.at(i);
-    }
-  }
-}
-
-TestTensor random_halves(DType dtype, Shape shape, uint32_t seed, bool special) {
-  TestTensor x(dtype, std::move(shape), -1, 1, seed);
-  if (!special) return x;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const float values[] = {0.0f, -0.0f, kInfinity, -kInfinity, std::nanf(""), 6e-8f, 1e-40f, 6e4f};
-  std::mt19937 random(seed);
-  for (int64_t i = 0; i < x.type.elements(); ++i) {
-    if (random() % 40 == 0) halves(x)[i] = narrowed(dtype, values[random() % 8]);
-  }
-  return x;
-}
 
 struct HalfProduct {
   int64_t m, n, k;

@@ -1,6 +1,6 @@
 // Half types on float32 kernels: operands are widened, and results are rounded.
 #include "emulator/kernels/base/families.hpp"
-#include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/stored.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
 #include "ir/op_def.hpp"
 
@@ -15,21 +15,31 @@ constexpr int64_t kChunk = 16384;  // elements a task converts
 
 class Widened final : public BoundKernel {
  public:
-  Widened(const KernelRequest& request, BindFn bind) : epilogue_(request) {
+  // The kernel takes the buffers `stored` as they are, and runs the epilogue if that has the first
+  // result.
+  Widened(const KernelRequest& request, BindFn bind, const StoredBuffers& stored)
+      : runs_epilogue_((stored.results & 1) == 0), epilogue_(runs_epilogue_ ? request : bare()) {
     KernelRequest wide = request;
-    wide.epilogue = nullptr;
+    if (runs_epilogue_) wide.epilogue = nullptr;
     int index = 0;
     for (auto& type : wide.inputs) {
-      if (type) widen(*type, index, true);
+      if (type && !(stored.operands >> index & 1)) widen(*type, index, true);
       ++index;
     }
-    for (ir::Type& type : wide.outputs) widen(type, index++, false);
+    for (size_t k = 0; k < wide.outputs.size(); ++k, ++index) {
+      if (!(stored.results >> k & 1)) widen(wide.outputs[k], index, false);
+    }
     buffers_ = index;
+    if (request.epilogue) buffers_ += request.epilogue->inputs() + request.epilogue->outputs() - 1;
     if (epilogue_) wide.output_used[0] = true;
     elements_ = request.outputs[0].elements();
     kernel_ = bind(wide);
   }
   bool bound() const { return kernel_ != nullptr; }
+  // Returns the kernel itself if it takes everything as it is.
+  std::unique_ptr<BoundKernel> take_unchanged() {
+    return copies_.empty() ? std::move(kernel_) : nullptr;
+  }
   int phases() const override { return kernel_->phases() + 2 + (epilogue_ ? 1 : 0); }
   int tasks(int phase) const override {
     if (phase == 0) return chunks_of(true);
@@ -52,7 +62,7 @@ class Widened final : public BoundKernel {
       return epilogue_.run(args, {.first = first, .cols = std::min(kChunk, elements_ - first)},
                            args.scratch);
     }
-    std::byte* buffers[64];
+    std::byte* buffers[kMaxKernelBuffers];
     for (int i = 0; i < buffers_; ++i) buffers[i] = args.buffers[i];
     for (const Copy& copy : copies_) buffers[copy.buffer] = args.workspace + copy.offset;
     KernelArgs wide = args;
@@ -69,6 +79,8 @@ class Widened final : public BoundKernel {
     bool input;
   };
 
+  // Returns a request without an epilogue.
+  static KernelRequest bare() { return {}; }
   void widen(ir::Type& type, int buffer, bool input) {
     if (!is_half(type.dtype)) return;
     copies_.push_back({buffer, type.dtype, type.elements(), bytes_, input});
@@ -103,6 +115,7 @@ class Widened final : public BoundKernel {
     }
   }
 
+  bool runs_epilogue_;
   Epilogue epilogue_;
   std::unique_ptr<BoundKernel> kernel_;
   std::vector<Copy> copies_;
@@ -157,10 +170,61 @@ bool only_float_to_32(const KernelRequest& request) {
   });
 }
 
-std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind) {
-  auto kernel = std::make_unique<Widened>(request, bind);
+namespace {
+
+std::unique_ptr<BoundKernel> widened(const KernelRequest& request, BindFn bind,
+                                     const StoredBuffers& stored) {
+  auto kernel = std::make_unique<Widened>(request, bind, stored);
   if (!kernel->bound()) return nullptr;
+  if (auto unchanged = kernel->take_unchanged()) return unchanged;
   return kernel;
+}
+
+// Returns the dtype of the buffers that `stored` names; nothing if they have several.
+template <typename Types>
+std::optional<DType> dtype_of(const Types& types, uint64_t stored) {
+  std::optional<DType> found;
+  for (size_t k = 0; k < types.size(); ++k) {
+    if (!(stored >> k & 1)) continue;
+    const std::optional<ir::Type> type = types[k];
+    if (!type || (found && *found != type->dtype)) return std::nullopt;
+    found = type->dtype;
+  }
+  return found;
+}
+
+BindFn form_of(const KernelRequest& request, const StoredBuffers& stored,
+               const StoredForms& forms) {
+  const auto from = dtype_of(request.inputs, stored.operands);
+  const auto to = stored.results == 0 ? from : dtype_of(request.outputs, stored.results);
+  if (!from || !to || !is_half(*from)) return nullptr;
+  const bool half = *from == DType::kF16;
+  if (*to == *from) return half ? forms.halves : forms.bfloats;
+  if (*to == DType::kF32) return half ? forms.from_halves : forms.from_bfloats;
+  return nullptr;
+}
+
+std::unique_ptr<BoundKernel> bind_form(const KernelRequest& full, const StoredBuffers& stored,
+                                       const StoredForms& forms) {
+  if (!has_half(full)) return forms.floats(full);
+  if (const BindFn form = form_of(full, stored, forms)) {
+    if (auto kernel = widened(full, form, stored)) return kernel;
+  }
+  return bind_widened(full, forms.floats);
+}
+
+}  // namespace
+
+std::unique_ptr<BoundKernel> bind_widened(const KernelRequest& request, BindFn bind) {
+  return widened(request, bind, {0, 0});
+}
+
+std::unique_ptr<BoundKernel> bind_stored_forms(const KernelRequest& request,
+                                               const StoredBuffers& stored,
+                                               const StoredForms& forms) {
+  if (!only_float_to_32(request)) return nullptr;
+  auto kernel = bind_form(with_all_operands(request), stored, forms);
+  return kernel ? without_added_operands(std::move(kernel), request) : nullptr;
 }
 
 }  // namespace poptorch::emulator

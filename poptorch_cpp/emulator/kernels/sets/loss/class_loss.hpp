@@ -5,6 +5,8 @@
 #include <string>
 
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/rows.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -13,8 +15,21 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool softmax);
 std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, bool softmax);
 
-// Computes y = log_softmax(x) of one row; x and y must differ. Defined in softmax.cpp.
-void log_softmax_row(const float* x, float* y, int64_t n);
+// What log_softmax subtracts from the elements of a row.
+struct LogScale {
+  float top, shift;
+  float operator()(float x) const { return (x - top) - shift; }
+};
+
+// Computes y = log_softmax(x) of one row; x and y must differ.
+template <typename X, typename Y>
+LogScale log_softmax_row(const X* x, Y* y, int64_t n) {
+  const float top = max_row(n, x);
+  const float total = sum_row(n, [top](float v) { return vec::exp(v - top); }, x);
+  const LogScale scale{top, vec::log(total)};
+  map_row(n, y, scale, x);
+  return scale;
+}
 
 // Throws UserError: `target` is not a class.
 [[noreturn]] void refuse_target(const std::string& op, int32_t target, int64_t classes);

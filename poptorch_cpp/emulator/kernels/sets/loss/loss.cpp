@@ -3,7 +3,6 @@
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/lanes.hpp"
 #include "ir/op_def.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -37,36 +36,46 @@ std::optional<ClassLoss> plain_loss(const KernelRequest& request) {
 }
 
 // Operands are scores (or log-probabilities), target and weight. The losses are summed in double.
+template <bool softmax, typename X, typename Y>
 class ForwardLoss final : public BoundKernel {
  public:
-  ForwardLoss(ClassLoss loss, bool softmax)
-      : l_(std::move(loss)),
-        softmax_(softmax),
-        parts_(parts_for(softmax ? l_.rows * l_.classes * 2 : 1, l_.rows)) {}
-  int phases() const override { return softmax_ ? 2 : 1; }
+  explicit ForwardLoss(ClassLoss loss)
+      : l_(std::move(loss)), parts_(parts_for(softmax ? l_.rows * l_.classes * 2 : 1, l_.rows)) {}
+  int phases() const override { return softmax ? 2 : 1; }
   int tasks(int phase) const override {
-    return softmax_ && phase == 0 ? static_cast<int>(parts_) : 1;
+    return softmax && phase == 0 ? static_cast<int>(parts_) : 1;
   }
+  int64_t workspace_bytes() const override { return softmax ? 4 * l_.rows : 0; }
   int64_t estimated_ns() const override { return l_.rows * l_.classes * 2; }
   void run(const KernelArgs& args, int phase, int task) const override {
-    if (!softmax_) return finish(args, input_of<float>(args, 0));
-    float* log_probabilities = buffer_of<float>(args, 4);
-    if (phase == 1) return finish(args, log_probabilities);
-    const Range rows = part_of(l_.rows, parts_, task);
-    for (int64_t r = rows.begin; r < rows.end; ++r) {
-      log_softmax_row(input_of<float>(args, 0) + r * l_.classes, log_probabilities + r * l_.classes,
-                      l_.classes);
+    const X* x = input_of<X>(args, 0);
+    const auto* target = input_of<int32_t>(args, 1);
+    auto* chosen = reinterpret_cast<float*>(args.workspace);
+    if constexpr (!softmax) {
+      return finish(args, target,
+                    [&](int64_t r) { return load_one(x + r * l_.classes + target[r]); });
+    } else {
+      if (phase == 1) return finish(args, target, [&](int64_t r) { return chosen[r]; });
+      Y* log_probabilities = buffer_of<Y>(args, 4);
+      const Range rows = part_of(l_.rows, parts_, task);
+      for (int64_t r = rows.begin; r < rows.end; ++r) {
+        const X* row = x + r * l_.classes;
+        const auto log = log_softmax_row(row, log_probabilities + r * l_.classes, l_.classes);
+        // The loss is not rounded before its end.
+        if (l_.counts(target, r)) chosen[r] = log(load_one(row + target[r]));
+      }
     }
   }
 
  private:
-  void finish(const KernelArgs& args, const float* log_probabilities) const {
-    const int32_t* target = input_of<int32_t>(args, 1);
+  // `chosen(row)` returns the log-probability of the row's target.
+  template <typename F>
+  void finish(const KernelArgs& args, const int32_t* target, F chosen) const {
     float* loss = buffer_of<float>(args, 3);
     double total = 0;
     for (int64_t r = 0; r < l_.rows; ++r) {
       const bool counts = l_.counts(target, r);
-      const float one = counts ? -log_probabilities[r * l_.classes + target[r]] : 0.0f;
+      const float one = counts ? -chosen(r) : 0.0f;
       if (l_.reduction == "none") loss[r] = one;
       total += one;
     }
@@ -75,15 +84,12 @@ class ForwardLoss final : public BoundKernel {
     *loss = static_cast<float>(total / count);
   }
   ClassLoss l_;
-  bool softmax_;
   int64_t parts_;
 };
 
 // Operands are log-probabilities, target, weight and dloss. The rows of a mean share its divisor.
-std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softmax) {
-  auto loss = plain_loss(request);
-  if (!loss) return make_class_loss_grad(request, softmax);
-  const ClassLoss l = *loss;
+template <bool softmax, typename X, typename Y>
+std::unique_ptr<BoundKernel> bind_plain_grad(const KernelRequest& request, const ClassLoss& l) {
   const bool each = l.reduction == "none", mean = l.reduction == "mean";
   BeforeRows count;
   if (mean) {
@@ -93,45 +99,60 @@ std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request, bool softma
           *input_of<float>(args, 3) / static_cast<float>(l.counted(input_of<int32_t>(args, 1)));
     };
   }
-  auto gradient = [l, softmax, each, mean](const KernelArgs& args, int64_t row) {
+  auto gradient = [l, each, mean](const KernelArgs& args, int64_t row) {
     const int32_t* target = input_of<int32_t>(args, 1);
-    float* dx = buffer_of<float>(args, 4) + row * l.classes;
-    if (!softmax || !l.counts(target, row)) std::fill_n(dx, l.classes, 0.0f);
+    Y* dx = buffer_of<Y>(args, 4) + row * l.classes;
+    if (!softmax || !l.counts(target, row)) std::fill_n(dx, l.classes, Y{});
     if (!l.counts(target, row)) return;
     const float* dloss = input_of<float>(args, 3);
     const float scale =
         mean ? *reinterpret_cast<const float*>(args.workspace) : dloss[each ? row : 0];
-    const float* y = input_of<float>(args, 0) + row * l.classes;
-    if (softmax) {
-#pragma GCC ivdep
-      for (int64_t i = 0; i < l.classes; ++i) dx[i] = vec::exp(y[i]) * scale;
-    }
-    dx[target[row]] -= scale;
+    const X* y = input_of<X>(args, 0) + row * l.classes;
+    auto part = [scale](float log) { return vec::exp(log) * scale; };
+    if (softmax) map_row(l.classes, dx, part, y);
+    const float even = softmax ? part(load_one(y + target[row])) : 0.0f;
+    store_one(dx + target[row], even - scale);
   };
   return make_row_kernel(request, l.rows, l.classes, gradient, count);
 }
 
 template <bool softmax>
-std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
-  auto loss = plain_loss(request);
-  if (!loss) return make_class_loss(request, softmax);
-  return std::make_unique<ForwardLoss>(*loss, softmax);
-}
+struct PlainLoss {
+  // A cross-entropy writes the log-probabilities; the loss itself is a few numbers.
+  static constexpr StoredBuffers kStored = {1, softmax ? 2 : 0};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    if (auto loss = plain_loss(request)) {
+      return std::make_unique<ForwardLoss<softmax, X, Y>>(*loss);
+    }
+    if constexpr (kIsFloat<X>) return make_class_loss(request, softmax);
+    return nullptr;
+  }
+};
+
 template <bool softmax>
-std::unique_ptr<BoundKernel> bind_backward(const KernelRequest& request) {
-  return bind_grad(request, softmax);
-}
+struct PlainLossGrad {
+  static constexpr StoredBuffers kStored = {1, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    if (auto loss = plain_loss(request)) return bind_plain_grad<softmax, X, Y>(request, *loss);
+    if constexpr (kIsFloat<X>) return make_class_loss_grad(request, softmax);
+    return nullptr;
+  }
+};
 
 }  // namespace
 
 void add_loss_kernels(KernelTable& table) {
-  table.add({.op = "softmax_cross_entropy", .bind = bind_floats<bind_forward<true>>});
-  table.add({.op = "nll_loss", .bind = bind_floats<bind_forward<false>>});
+  table.add({.op = "softmax_cross_entropy", .bind = bind_stored<PlainLoss<true>>});
+  table.add({.op = "nll_loss", .bind = bind_stored<PlainLoss<false>>});
   table.add({.op = "softmax_cross_entropy_grad",
-             .bind = bind_floats<bind_backward<true>>,
+             .bind = bind_stored<PlainLossGrad<true>>,
              .takes_epilogue = true});
   table.add(
-      {.op = "nll_loss_grad", .bind = bind_floats<bind_backward<false>>, .takes_epilogue = true});
+      {.op = "nll_loss_grad", .bind = bind_stored<PlainLossGrad<false>>, .takes_epilogue = true});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

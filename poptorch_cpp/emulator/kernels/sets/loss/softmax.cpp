@@ -4,35 +4,52 @@
 #include "emulator/kernels/sets/loss/class_loss.hpp"
 #include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/lanes.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-void softmax(const float* x, float* y, int64_t n) {
-  const float top = lanes::max(x, n);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = vec::exp(x[i] - top);
-  const float total = lanes::sum(n, [y](int64_t i) { return y[i]; });
-  const float scale = 1.0f / total;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] *= scale;
-}
+// Each computes a row of n elements; `scratch` has room for n floats.
+struct SoftmaxRow {
+  using Columns = columns::Softmax;
+  template <typename X, typename Y>
+  static void run(const X* const* operands, Y* y, int64_t n, float* scratch) {
+    const X* x = operands[0];
+    const float top = max_row(n, x);
+    float* powers = scratch;
+    if constexpr (kIsFloat<Y>) powers = y;
+    map_row(n, powers, [top](float v) { return vec::exp(v - top); }, x);
+    const float scale = 1.0f / sum_row(n, [](float v) { return v; }, powers);
+    map_row(n, y, [scale](float v) { return v * scale; }, powers);
+  }
+};
 
-void softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
-  const float total = lanes::sum(n, [=](int64_t i) { return y[i] * dy[i]; });
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - total);
-}
+struct LogSoftmaxRow {
+  using Columns = columns::LogSoftmax;
+  template <typename X, typename Y>
+  static void run(const X* const* operands, Y* y, int64_t n, float*) {
+    log_softmax_row(operands[0], y, n);
+  }
+};
 
-void log_softmax_grad(const float* y, const float* dy, float* dx, int64_t n) {
-  const float total = lanes::sum(n, [=](int64_t i) { return dy[i]; });
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - vec::exp(y[i]) * total;
-}
+struct SoftmaxGradRow {
+  using Columns = columns::SoftmaxGrad;
+  template <typename X, typename Y>
+  static void run(const X* const* operands, Y* dx, int64_t n, float*) {
+    const X *y = operands[0], *dy = operands[1];
+    const float total = sum_row(n, [](float p, float g) { return p * g; }, y, dy);
+    map_row(n, dx, [total](float p, float g) { return p * (g - total); }, y, dy);
+  }
+};
 
-using Unary = void (*)(const float*, float*, int64_t);
-using Binary = void (*)(const float*, const float*, float*, int64_t);
+struct LogSoftmaxGradRow {
+  using Columns = columns::LogSoftmaxGrad;
+  template <typename X, typename Y>
+  static void run(const X* const* operands, Y* dx, int64_t n, float*) {
+    const X *y = operands[0], *dy = operands[1];
+    const float total = sum_row(n, [](float g) { return g; }, dy);
+    map_row(n, dx, [total](float log, float g) { return g - vec::exp(log) * total; }, y, dy);
+  }
+};
 
 // The axis, and its size if the tensor has elements.
 struct Axis {
@@ -45,75 +62,61 @@ struct Axis {
         empty(request.outputs[0].elements() == 0) {}
 };
 
-// Returns a kernel over blocks of columns where they have enough of them.
-std::unique_ptr<BoundKernel> bind_columns(const KernelRequest& request, const Axis& axis,
-                                          columns::Function function) {
-  constexpr int64_t kLeastColumns = 16;
-  const Lines lines(request.outputs[0].shape, axis.index, axis.index);
-  if (lines.inner < kLeastColumns || request.epilogue) return nullptr;
-  return std::make_unique<columns::Kernel>(lines, static_cast<int>(request.inputs.size()), 1,
-                                           function);
-}
+template <typename Row>
+struct AlongRows {
+  static constexpr int kOperands = Row::Columns::kOperands;
+  static constexpr StoredBuffers kStored = {(1 << kOperands) - 1, 1};
 
-template <Unary f, columns::Function of_columns>
-std::unique_ptr<BoundKernel> bind_unary(const KernelRequest& request) {
-  const Axis axis(request);
-  const int64_t n = axis.size;
-  if (axis.empty) return nullptr;
-  if (!axis.last) {
-    if (auto made = bind_columns(request, axis, of_columns)) return made;
-    return make_along_axis(request, axis.index, axis.index, 2, 0,
-                           [n](const Line& line) { f(line.at<float>(0), line.at<float>(1), n); });
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    const Axis axis(request);
+    const int64_t n = axis.size;
+    if (axis.empty) return nullptr;
+    if (!axis.last) return bind_columns<X, Y>(request, axis);
+    return make_row_kernel(
+        request, request.outputs[0].elements() / n, n * 2,
+        [n](const KernelArgs& args, int64_t row) {
+          const X* operands[kOperands];
+          for (int k = 0; k < kOperands; ++k) operands[k] = input_of<X>(args, k) + row * n;
+          Row::run(operands, buffer_of<Y>(args, kOperands) + row * n, n,
+                   reinterpret_cast<float*>(args.scratch));
+        },
+        nullptr, kIsFloat<Y> ? 0 : n * 4);
   }
-  return make_row_kernel(
-      request, request.outputs[0].elements() / n, n * 2, [n](const KernelArgs& args, int64_t row) {
-        f(input_of<float>(args, 0) + row * n, buffer_of<float>(args, 1) + row * n, n);
-      });
-}
 
-template <Binary f, columns::Function of_columns>
-std::unique_ptr<BoundKernel> bind_binary(const KernelRequest& request) {
-  const Axis axis(request);
-  const int64_t n = axis.size;
-  if (axis.empty) return nullptr;
-  if (!axis.last) {
-    if (auto made = bind_columns(request, axis, of_columns)) return made;
-    return make_along_axis(request, axis.index, axis.index, 2, 0, [n](const Line& line) {
-      f(line.at<float>(0), line.at<float>(1), line.at<float>(2), n);
+  // Computes blocks of columns where they have enough of them.
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind_columns(const KernelRequest& request, const Axis& axis) {
+    constexpr int64_t kLeastColumns = 16;
+    const Lines lines(request.outputs[0].shape, axis.index, axis.index);
+    if (lines.inner >= kLeastColumns && !request.epilogue) {
+      return std::make_unique<columns::Kernel<typename Row::Columns, X, Y>>(lines, 1);
+    }
+    const int64_t n = axis.size;
+    const int64_t scratch = kIsFloat<Y> ? 0 : n * 4;
+    return make_along_axis(request, axis.index, axis.index, 2, scratch, [n](const Line& line) {
+      const X* operands[kOperands];
+      for (int k = 0; k < kOperands; ++k) operands[k] = line.at<X>(k);
+      Row::run(operands, line.at<Y>(kOperands), n, reinterpret_cast<float*>(line.scratch));
     });
   }
-  return make_row_kernel(request, request.outputs[0].elements() / n, n * 2,
-                         [n](const KernelArgs& args, int64_t row) {
-                           f(input_of<float>(args, 0) + row * n, input_of<float>(args, 1) + row * n,
-                             buffer_of<float>(args, 2) + row * n, n);
-                         });
+};
+
+template <typename Row>
+void add_row(KernelTable& table, const char* op) {
+  table.add({.op = op,
+             .bind = bind_stored<AlongRows<Row>>,
+             .takes_epilogue = true,
+             .reads_halves = true});
 }
 
 }  // namespace
 
-void log_softmax_row(const float* x, float* y, int64_t n) {
-  const float top = lanes::max(x, n);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = vec::exp(x[i] - top);
-  const float total = lanes::sum(n, [y](int64_t i) { return y[i]; });
-  const float shift = vec::log(total);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - top) - shift;
-}
-
 void add_softmax_kernels(KernelTable& table) {
-  table.add({.op = "softmax",
-             .bind = bind_floats<bind_unary<softmax, columns::softmax>>,
-             .takes_epilogue = true});
-  table.add({.op = "log_softmax",
-             .bind = bind_floats<bind_unary<log_softmax_row, columns::log_softmax>>,
-             .takes_epilogue = true});
-  table.add({.op = "softmax_grad",
-             .bind = bind_floats<bind_binary<softmax_grad, columns::softmax_grad>>,
-             .takes_epilogue = true});
-  table.add({.op = "log_softmax_grad",
-             .bind = bind_floats<bind_binary<log_softmax_grad, columns::log_softmax_grad>>,
-             .takes_epilogue = true});
+  add_row<SoftmaxRow>(table, "softmax");
+  add_row<LogSoftmaxRow>(table, "log_softmax");
+  add_row<SoftmaxGradRow>(table, "softmax_grad");
+  add_row<LogSoftmaxGradRow>(table, "log_softmax_grad");
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

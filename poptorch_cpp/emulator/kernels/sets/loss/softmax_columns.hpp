@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "emulator/kernels/base/along_axis.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET::columns {
@@ -15,72 +16,134 @@ constexpr int64_t kMost = 64;  // columns at a time; their sums stay in L1
 // A block of at most kMost columns of n rows, `step` elements apart.
 struct Block {
   int64_t n, step, width;
-  // Calls f(row's first element, column) for each element, in the order of memory.
+  // Calls f with the offset of each row's first element.
   template <typename F>
-  void for_each(F f) const {
-    for (int64_t row = 0; row < n; ++row) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < width; ++c) f(row * step + c, c);
-    }
+  void for_each_row(F f) const {
+    for (int64_t row = 0; row < n; ++row) f(row * step);
   }
 };
 
-// Writes the greatest element of each column to `tops`, and the sum of exp(x - top) to `totals`.
-// The terms of the sums are written to y.
-inline void sum_of_powers(const Block& block, const float* x, float* y, float* tops,
-                          float* totals) {
+// Writes the greatest element of each column.
+template <typename X>
+void find_tops(const Block& block, const X* x, float* tops) {
   std::fill_n(tops, kMost, -INFINITY);
-  std::fill_n(totals, kMost, 0.0f);
-  block.for_each([=](int64_t i, int64_t c) { tops[c] = x[i] > tops[c] ? x[i] : tops[c]; });
-  block.for_each([=](int64_t i, int64_t c) {
-    y[i] = vec::exp(x[i] - tops[c]);
-    totals[c] += y[i];
+  block.for_each_row([=, &block](int64_t at) {
+    map_row(block.width, tops, [](float top, float v) { return v > top ? v : top; }, tops, x + at);
   });
 }
 
-inline void softmax(const Block& block, const float* const* x, float* y) {
-  float tops[kMost], scales[kMost];
-  sum_of_powers(block, x[0], y, tops, scales);
-  for (float& scale : scales) scale = 1.0f / scale;
-  block.for_each([=, &scales](int64_t i, int64_t c) { y[i] *= scales[c]; });
+// Writes the sum of exp(x - top) of each column.
+template <typename X>
+void sum_of_powers(const Block& block, const X* x, const float* tops, float* totals) {
+  std::fill_n(totals, kMost, 0.0f);
+  block.for_each_row([=, &block](int64_t at) {
+    map_row(
+        block.width, totals,
+        [](float total, float v, float top) { return total + vec::exp(v - top); }, totals, x + at,
+        tops);
+  });
 }
 
-inline void log_softmax(const Block& block, const float* const* operands, float* y) {
-  const float* x = operands[0];
-  float tops[kMost], shifts[kMost];
-  sum_of_powers(block, x, y, tops, shifts);
-  for (float& shift : shifts) shift = vec::log(shift);
-  block.for_each(
-      [=, &tops, &shifts](int64_t i, int64_t c) { y[i] = (x[i] - tops[c]) - shifts[c]; });
-}
+struct Softmax {
+  static constexpr int kOperands = 1;
+  template <typename X, typename Y>
+  static void run(const Block& block, const X* const* operands, Y* y) {
+    const X* x = operands[0];
+    float tops[kMost], scales[kMost];
+    find_tops(block, x, tops);
+    if constexpr (kIsFloat<Y>) {  // the result holds the powers, which halves would round
+      sum_stored_powers(block, x, tops, y, scales);
+    } else {
+      sum_of_powers(block, x, tops, scales);
+    }
+    for (float& scale : scales) scale = 1.0f / scale;
+    block.for_each_row([&](int64_t at) {
+      if constexpr (kIsFloat<Y>) {
+        map_row(
+            block.width, y + at, [](float v, float scale) { return v * scale; }, y + at, scales);
+      } else {
+        map_row(
+            block.width, y + at,
+            [](float v, float top, float scale) { return vec::exp(v - top) * scale; }, x + at, tops,
+            scales);
+      }
+    });
+  }
+  template <typename X>
+  static void sum_stored_powers(const Block& block, const X* x, const float* tops, float* y,
+                                float* totals) {
+    std::fill_n(totals, kMost, 0.0f);
+    block.for_each_row([=, &block](int64_t at) {
+      map_row(
+          block.width, y + at, [](float v, float top) { return vec::exp(v - top); }, x + at, tops);
+      map_row(block.width, totals, [](float total, float v) { return total + v; }, totals, y + at);
+    });
+  }
+};
 
-inline void softmax_grad(const Block& block, const float* const* operands, float* dx) {
-  const float *y = operands[0], *dy = operands[1];
-  float totals[kMost] = {};
-  block.for_each([=, &totals](int64_t i, int64_t c) { totals[c] += y[i] * dy[i]; });
-  block.for_each([=, &totals](int64_t i, int64_t c) { dx[i] = y[i] * (dy[i] - totals[c]); });
-}
+struct LogSoftmax {
+  static constexpr int kOperands = 1;
+  template <typename X, typename Y>
+  static void run(const Block& block, const X* const* operands, Y* y) {
+    const X* x = operands[0];
+    float tops[kMost], shifts[kMost];
+    find_tops(block, x, tops);
+    sum_of_powers(block, x, tops, shifts);
+    for (float& shift : shifts) shift = vec::log(shift);
+    block.for_each_row([&](int64_t at) {
+      map_row(
+          block.width, y + at, [](float v, float top, float shift) { return (v - top) - shift; },
+          x + at, tops, shifts);
+    });
+  }
+};
 
-inline void log_softmax_grad(const Block& block, const float* const* operands, float* dx) {
-  const float *y = operands[0], *dy = operands[1];
-  float totals[kMost] = {};
-  block.for_each([=, &totals](int64_t i, int64_t c) { totals[c] += dy[i]; });
-  block.for_each(
-      [=, &totals](int64_t i, int64_t c) { dx[i] = dy[i] - vec::exp(y[i]) * totals[c]; });
-}
+struct SoftmaxGrad {
+  static constexpr int kOperands = 2;
+  template <typename X, typename Y>
+  static void run(const Block& block, const X* const* operands, Y* dx) {
+    const X *y = operands[0], *dy = operands[1];
+    float totals[kMost] = {};
+    block.for_each_row([&](int64_t at) {
+      map_row(
+          block.width, totals, [](float total, float p, float g) { return total + p * g; }, totals,
+          y + at, dy + at);
+    });
+    block.for_each_row([&](int64_t at) {
+      map_row(
+          block.width, dx + at, [](float p, float g, float total) { return p * (g - total); },
+          y + at, dy + at, totals);
+    });
+  }
+};
 
-using Function = void (*)(const Block&, const float* const* operands, float* result);
+struct LogSoftmaxGrad {
+  static constexpr int kOperands = 2;
+  template <typename X, typename Y>
+  static void run(const Block& block, const X* const* operands, Y* dx) {
+    const X *y = operands[0], *dy = operands[1];
+    float totals[kMost] = {};
+    block.for_each_row([&](int64_t at) {
+      map_row(block.width, totals, [](float total, float g) { return total + g; }, totals, dy + at);
+    });
+    block.for_each_row([&](int64_t at) {
+      map_row(
+          block.width, dx + at,
+          [](float log, float g, float total) { return g - vec::exp(log) * total; }, y + at,
+          dy + at, totals);
+    });
+  }
+};
 
 // Runs a function of operands of one shape over blocks of columns.
+template <typename Function, typename X, typename Y>
 class Kernel final : public BoundKernel {
  public:
-  Kernel(const Lines& lines, int operands, int64_t element_ns, Function function)
+  Kernel(const Lines& lines, int64_t element_ns)
       : lines_(lines),
         blocks_(divide_up(lines.inner, kMost)),
-        operands_(operands),
         ns_(lines.count() * lines.size * element_ns),
-        parts_(parts_for(ns_, lines.outer * blocks_)),
-        function_(function) {}
+        parts_(parts_for(ns_, lines.outer * blocks_)) {}
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int, int task) const override {
@@ -88,19 +151,18 @@ class Kernel final : public BoundKernel {
     for (int64_t item = items.begin; item < items.end; ++item) {
       const int64_t column = item % blocks_ * kMost;
       const int64_t first = item / blocks_ * lines_.size * lines_.inner + column;
-      const float* operands[2] = {};
-      for (int k = 0; k < operands_; ++k) operands[k] = input_of<float>(args, k) + first;
-      function_({lines_.size, lines_.inner, std::min(kMost, lines_.inner - column)}, operands,
-                buffer_of<float>(args, operands_) + first);
+      const X* operands[kOperands];
+      for (int k = 0; k < kOperands; ++k) operands[k] = input_of<X>(args, k) + first;
+      const Block block{lines_.size, lines_.inner, std::min(kMost, lines_.inner - column)};
+      Function::run(block, operands, buffer_of<Y>(args, kOperands) + first);
     }
   }
 
  private:
+  static constexpr int kOperands = Function::kOperands;
+
   Lines lines_;
-  int64_t blocks_;
-  int operands_;
-  int64_t ns_, parts_;
-  Function function_;
+  int64_t blocks_, ns_, parts_;
 };
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET::columns

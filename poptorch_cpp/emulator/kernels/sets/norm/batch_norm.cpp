@@ -3,29 +3,38 @@
 // torch rounds them: a difference of an ulp may take a value across a later kink.
 #include <array>
 #include <cmath>
+#include <tuple>
 
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 constexpr int64_t kBlock = 64;  // rows, and channels, that are summed at a time
 
-// sums[k * channels + c] += Σ term(row, c)[k] over the rows.
-template <size_t K, typename Term>
-void add_up(Range rows, int64_t channels, double* sums, Term term) {
+// sums[k * channels + c] += Σ term(x[row, c]..., numbers[c])[k] over the rows.
+template <size_t K, typename Term, typename... X>
+void add_up(Range rows, int64_t channels, double* sums, const float* numbers, Term term,
+            const X*... x) {
   for (int64_t r = rows.begin; r < rows.end; r += kBlock) {
     const int64_t end = std::min(r + kBlock, rows.end);
     for (int64_t c = 0; c < channels; c += kBlock) {
       const int64_t n = std::min(kBlock, channels - c);
       double block[K][kBlock] = {};
       for (int64_t row = r; row < end; ++row) {
+        float held[sizeof...(X)][kBlock];
+        size_t operand = 0;
+        auto add = [&](const std::array<const float*, sizeof...(X)>& values) {
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) {
-          const std::array<float, K> terms = term(row, c + i);
-          for (size_t k = 0; k < K; ++k) block[k][i] += static_cast<double>(terms[k]);
-        }
+          for (int64_t i = 0; i < n; ++i) {
+            const std::array<float, K> terms =
+                std::apply([&](auto... v) { return term(v[i]..., numbers[c + i]); }, values);
+            for (size_t k = 0; k < K; ++k) block[k][i] += static_cast<double>(terms[k]);
+          }
+        };
+        add({floats_of(x + row * channels + c, n, held[operand++])...});
       }
       for (size_t k = 0; k < K; ++k) {
         double* to = sums + static_cast<int64_t>(k) * channels + c;
@@ -103,10 +112,19 @@ class ByChannel : public BoundKernel {
   int64_t sum_parts_, apply_parts_;
 };
 
-// Computes y = x · scale + shift, with the numbers [scale, shift] of all channels.
-class Normaliser : public ByChannel {
- protected:
-  using ByChannel::ByChannel;
+// Inputs are x, weight, bias, running mean and running variance; outputs are y, mean, inv_std and
+// both running values. The first round gives the mean, the second the squared deviations of x from
+// it. The numbers of all channels are [scale, shift] of y = x · scale + shift, then the means.
+template <typename X, typename Y>
+class BatchNormTraining final : public ByChannel {
+ public:
+  explicit BatchNormTraining(const KernelRequest& request)
+      : ByChannel(request, 2, 1, 3),
+        eps_(request.attr<double>("eps")),
+        momentum_(request.attr<double>("momentum")) {}
+
+ private:
+  const float* means(const float* numbers) const { return numbers + 2 * channels_; }
 
   void scale_by(const KernelArgs& args, int64_t c, float mean, float inv_std,
                 float* numbers) const {
@@ -116,41 +134,23 @@ class Normaliser : public ByChannel {
     numbers[channels_ + c] = std::fma(-mean, scale, bias ? bias[c] : 0.0f);
   }
   void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
-    const float* x = input_of<float>(args, 0) + row * channels_;
-    float* y = buffer_of<float>(args, 5) + row * channels_;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels_; ++c) {
-      y[c] = std::fma(x[c], numbers[c], numbers[channels_ + c]);
-    }
+    const X* x = input_of<X>(args, 0) + row * channels_;
+    Y* y = buffer_of<Y>(args, 5) + row * channels_;
+    map_row(
+        channels_, y, [](float v, float scale, float shift) { return std::fma(v, scale, shift); },
+        x, numbers, numbers + channels_);
   }
-};
-
-// Inputs are x, weight, bias, running mean and running variance; outputs are y, mean, inv_std and
-// both running values. The first round gives the mean, the second the squared deviations of x from
-// it.
-class BatchNormTraining final : public Normaliser {
- public:
-  explicit BatchNormTraining(const KernelRequest& request)
-      : Normaliser(request, 2, 1, 3),
-        eps_(request.attr<double>("eps")),
-        momentum_(request.attr<double>("momentum")) {}
-
- private:
-  // The means follow the numbers of the base class.
-  const float* means(const float* numbers) const { return numbers + 2 * channels_; }
 
   void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
            double* sums) const override {
-    const float *x = input_of<float>(args, 0), *mean = means(numbers);
-    const int64_t row = channels_;
+    const X* x = input_of<X>(args, 0);
     if (round == 0) {
-      return add_up<1>(rows, channels_, sums,
-                       [=](int64_t r, int64_t c) { return std::array{x[r * row + c]}; });
+      return add_up<1>(
+          rows, channels_, sums, numbers, [](float v, float) { return std::array{v}; }, x);
     }
-    add_up<1>(rows, channels_, sums, [=](int64_t r, int64_t c) {
-      const float off = x[r * row + c] - mean[c];
-      return std::array{off * off};
-    });
+    add_up<1>(
+        rows, channels_, sums, means(numbers),
+        [](float v, float mean) { return std::array{(v - mean) * (v - mean)}; }, x);
   }
   void join(const KernelArgs& args, int round, const double* sums, float* numbers) const override {
     if (round == 0) {
@@ -182,19 +182,17 @@ class BatchNormTraining final : public Normaliser {
 };
 
 // Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
+template <typename X, typename Y>
 class BatchNormGradient final : public ByChannel {
  public:
   explicit BatchNormGradient(const KernelRequest& request) : ByChannel(request, 1, 2, 3) {}
 
  private:
   void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
-    const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 4),
-                *mean = input_of<float>(args, 2);
-    const int64_t row = channels_;
-    add_up<2>(rows, channels_, sums, [=](int64_t r, int64_t c) {
-      const float g = dy[r * row + c];
-      return std::array{g, g * (x[r * row + c] - mean[c])};
-    });
+    add_up<2>(
+        rows, channels_, sums, input_of<float>(args, 2),
+        [](float v, float g, float mean) { return std::array{g, g * (v - mean)}; },
+        input_of<X>(args, 0), input_of<X>(args, 4));
   }
   void join(const KernelArgs& args, int, const double* sums, float* numbers) const override {
     const float *weight = input_of<float>(args, 1), *inv_std = input_of<float>(args, 3);
@@ -210,14 +208,14 @@ class BatchNormGradient final : public ByChannel {
     }
   }
   void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
-    const float *x = input_of<float>(args, 0) + row * channels_, *mean = input_of<float>(args, 2),
-                *dy = input_of<float>(args, 4) + row * channels_;
-    float* dx = buffer_of<float>(args, 5) + row * channels_;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels_; ++c) {
-      dx[c] = dy[c] * numbers[c] + (x[c] - mean[c]) * numbers[channels_ + c] +
-              numbers[2 * channels_ + c];
-    }
+    const X *x = input_of<X>(args, 0) + row * channels_,
+            *dy = input_of<X>(args, 4) + row * channels_;
+    map_row(
+        channels_, buffer_of<Y>(args, 5) + row * channels_,
+        [](float g, float v, float mean, float scale, float slope, float shift) {
+          return g * scale + (v - mean) * slope + shift;
+        },
+        dy, x, input_of<float>(args, 2), numbers, numbers + channels_, numbers + 2 * channels_);
   }
 };
 
@@ -257,16 +255,21 @@ void choose_layouts(KernelRequest& request) {
   }
 }
 
-template <typename Kernel>
-std::unique_ptr<BoundKernel> bind_batch_norm(const KernelRequest& request) {
-  const ir::Type& x = *request.inputs[0];
-  const bool image = x.rank() >= 3;
-  if (x.rank() < 2 || x.elements() == 0 ||
-      (image && request.input_layouts[0].kind != Layout::Kind::kChannelsLast)) {
-    return nullptr;
+template <template <typename, typename> typename Kernel, uint64_t operands>
+struct BatchNorm {
+  static constexpr StoredBuffers kStored = {operands, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    const ir::Type& x = *request.inputs[0];
+    const bool image = x.rank() >= 3;
+    if (x.rank() < 2 || x.elements() == 0 ||
+        (image && request.input_layouts[0].kind != Layout::Kind::kChannelsLast)) {
+      return nullptr;
+    }
+    return std::make_unique<Kernel<X, Y>>(request);
   }
-  return std::make_unique<Kernel>(request);
-}
+};
 
 std::unique_ptr<BoundKernel> bind_factors(const KernelRequest& request) {
   return std::make_unique<BatchNormFactors>(request);
@@ -276,11 +279,11 @@ std::unique_ptr<BoundKernel> bind_factors(const KernelRequest& request) {
 
 void add_batch_norm_kernels(KernelTable& table) {
   table.add({.op = "batch_norm",
-             .bind = bind_floats<bind_batch_norm<BatchNormTraining>>,
+             .bind = bind_stored<BatchNorm<BatchNormTraining, 1>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_grad",
-             .bind = bind_floats<bind_batch_norm<BatchNormGradient>>,
+             .bind = bind_stored<BatchNorm<BatchNormGradient, 1 | 1 << 4>>,
              .choose_layouts = choose_layouts,
              .takes_epilogue = true});
   table.add({.op = "batch_norm_factors", .bind = bind_floats<bind_factors>});

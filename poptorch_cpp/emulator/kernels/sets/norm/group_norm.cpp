@@ -2,7 +2,7 @@
 // parameters' gradients are summed by sample, and over samples in order.
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -21,31 +21,41 @@ struct Sizes {
 };
 
 // Inputs are x, weight and bias; outputs are y, mean and inv_std.
-std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
-  if (request.inputs[0]->elements() == 0) return nullptr;
-  const Sizes s(request);
-  const double eps = request.attr<double>("eps");
-  const int64_t n = s.width();
-  return make_row_kernel(request, s.rows(), n, [s, n, eps](const KernelArgs& args, int64_t row) {
-    const float *x = input_of<float>(args, 0) + row * n, *weight = input_of<float>(args, 1),
-                *bias = input_of<float>(args, 2);
-    float* y = buffer_of<float>(args, 3) + row * n;
+struct GroupNorm {
+  static constexpr StoredBuffers kStored = {1, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    if (request.inputs[0]->elements() == 0) return nullptr;
+    const Sizes s(request);
+    const double eps = request.attr<double>("eps");
+    return make_row_kernel(
+        request, s.rows(), s.width(),
+        [s, eps](const KernelArgs& args, int64_t row) { normalise<X, Y>(args, row, s, eps); });
+  }
+
+  template <typename X, typename Y>
+  static void normalise(const KernelArgs& args, int64_t row, const Sizes& s, double eps) {
+    const int64_t n = s.width();
+    const X* x = input_of<X>(args, 0) + row * n;
+    const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2);
+    Y* y = buffer_of<Y>(args, 3) + row * n;
     const auto count = static_cast<float>(n);
-    const float mean = lanes::sum(n, [x](int64_t i) { return x[i]; }) / count;
-    const float square = lanes::sum(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+    const float mean = sum_row(n, [](float v) { return v; }, x) / count;
+    const float square = sum_row(n, [mean](float v) { return (v - mean) * (v - mean); }, x);
     const auto inv_std = static_cast<float>(1 / std::sqrt(square / count + eps));
     if (args.buffers[4]) buffer_of<float>(args, 4)[row] = mean;
     if (args.buffers[5]) buffer_of<float>(args, 5)[row] = inv_std;
     for (int64_t c = 0; c < s.group(); ++c, x += s.pixels, y += s.pixels) {
       const int64_t channel = s.first_channel(row) + c;
       const float scale = weight ? weight[channel] : 1.0f, shift = bias ? bias[channel] : 0.0f;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < s.pixels; ++i) y[i] = (x[i] - mean) * inv_std * scale + shift;
+      map_row(s.pixels, y, [=](float v) { return (v - mean) * inv_std * scale + shift; }, x);
     }
-  });
-}
+  }
+};
 
 // Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
+template <typename X, typename Y>
 class GroupNormGradient final : public BoundKernel {
  public:
   explicit GroupNormGradient(const KernelRequest& request)
@@ -68,28 +78,30 @@ class GroupNormGradient final : public BoundKernel {
 
   void gradient(const KernelArgs& args, int64_t row) const {
     const int64_t n = s_.width(), pixels = s_.pixels, first = s_.first_channel(row);
-    const float *x = input_of<float>(args, 0) + row * n, *weight = input_of<float>(args, 1);
-    const float* dy = input_of<float>(args, 4) + row * n;
+    const X *x = input_of<X>(args, 0) + row * n, *dy = input_of<X>(args, 4) + row * n;
+    const float* weight = input_of<float>(args, 1);
     const float mean = input_of<float>(args, 2)[row], inv_std = input_of<float>(args, 3)[row];
     float sum = 0, product = 0;
     for (int64_t c = 0; c < s_.group(); ++c) {
-      const float *xs = x + c * pixels, *dys = dy + c * pixels;
-      const float plain = lanes::sum(pixels, [=](int64_t i) { return dys[i]; });
+      const X *xs = x + c * pixels, *dys = dy + c * pixels;
+      const float plain = sum_row(pixels, [](float g) { return g; }, dys);
       const float normal =
-          lanes::sum(pixels, [=](int64_t i) { return dys[i] * ((xs[i] - mean) * inv_std); });
+          sum_row(pixels, [=](float g, float v) { return g * ((v - mean) * inv_std); }, dys, xs);
       sums(args, 0)[row * s_.group() + c] = normal;
       sums(args, 1)[row * s_.group() + c] = plain;
       const float scale = weight ? weight[first + c] : 1.0f;
       sum += scale * plain, product += scale * normal;
     }
     sum /= static_cast<float>(n), product /= static_cast<float>(n);
-    float* dx = buffer_of<float>(args, 5) + row * n;
+    Y* dx = buffer_of<Y>(args, 5) + row * n;
     for (int64_t c = 0; c < s_.group(); ++c) {
       const float scale = weight ? weight[first + c] : 1.0f;
-#pragma GCC ivdep
-      for (int64_t i = c * pixels; i < (c + 1) * pixels; ++i) {
-        dx[i] = inv_std * (scale * dy[i] - sum - (x[i] - mean) * inv_std * product);
-      }
+      map_row(
+          pixels, dx + c * pixels,
+          [=](float g, float v) {
+            return inv_std * (scale * g - sum - (v - mean) * inv_std * product);
+          },
+          dy + c * pixels, x + c * pixels);
     }
   }
   void join(const KernelArgs& args) const {
@@ -107,16 +119,24 @@ class GroupNormGradient final : public BoundKernel {
   int64_t parts_;
 };
 
-std::unique_ptr<BoundKernel> bind_gradient(const KernelRequest& request) {
-  if (request.inputs[0]->elements() == 0) return nullptr;
-  return std::make_unique<GroupNormGradient>(request);
-}
+struct GroupNormGrad {
+  static constexpr StoredBuffers kStored = {1 | 1 << 4, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    if (request.inputs[0]->elements() == 0) return nullptr;
+    return std::make_unique<GroupNormGradient<X, Y>>(request);
+  }
+};
 
 }  // namespace
 
 void add_group_norm_kernels(KernelTable& table) {
-  table.add({.op = "group_norm", .bind = bind_floats<bind_forward>, .takes_epilogue = true});
-  table.add({.op = "group_norm_grad", .bind = bind_floats<bind_gradient>});
+  table.add({.op = "group_norm",
+             .bind = bind_stored<GroupNorm>,
+             .takes_epilogue = true,
+             .reads_halves = true});
+  table.add({.op = "group_norm_grad", .bind = bind_stored<GroupNormGrad>, .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

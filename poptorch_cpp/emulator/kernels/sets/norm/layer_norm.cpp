@@ -2,7 +2,7 @@
 // rows, which join in order.
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -13,29 +13,42 @@ int64_t row_width(const KernelRequest& request) {
 }
 
 // Inputs are x, weight and bias; outputs are y, mean and inv_std.
-std::unique_ptr<BoundKernel> bind_layer_norm(const KernelRequest& request) {
-  const int64_t n = row_width(request), elements = request.inputs[0]->elements();
-  if (elements == 0) return nullptr;
-  const double eps = request.attr<double>("eps");
-  return make_row_kernel(request, elements / n, n, [n, eps](const KernelArgs& args, int64_t row) {
-    const float *x = input_of<float>(args, 0) + row * n, *weight = input_of<float>(args, 1),
-                *bias = input_of<float>(args, 2);
-    float* y = buffer_of<float>(args, 3) + row * n;
+struct LayerNorm {
+  static constexpr StoredBuffers kStored = {1, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    const int64_t n = row_width(request), elements = request.inputs[0]->elements();
+    if (elements == 0) return nullptr;
+    const double eps = request.attr<double>("eps");
+    return make_row_kernel(request, elements / n, n, [n, eps](const KernelArgs& args, int64_t row) {
+      normalise<X, Y>(args, row, n, eps);
+    });
+  }
+
+  template <typename X, typename Y>
+  static void normalise(const KernelArgs& args, int64_t row, int64_t n, double eps) {
+    const X* x = input_of<X>(args, 0) + row * n;
+    Y* y = buffer_of<Y>(args, 3) + row * n;
     const auto count = static_cast<float>(n);
-    const float mean = lanes::sum(n, [x](int64_t i) { return x[i]; }) / count;
-    const float square = lanes::sum(n, [=](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+    const float mean = sum_row(n, [](float v) { return v; }, x) / count;
+    const float square = sum_row(n, [mean](float v) { return (v - mean) * (v - mean); }, x);
     const auto inv_std = static_cast<float>(1 / std::sqrt(square / count + eps));
     if (args.buffers[4]) buffer_of<float>(args, 4)[row] = mean;
     if (args.buffers[5]) buffer_of<float>(args, 5)[row] = inv_std;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const float normal = (x[i] - mean) * inv_std;
-      y[i] = normal * (weight ? weight[i] : 1.0f) + (bias ? bias[i] : 0.0f);
-    }
-  });
-}
+    with_weights(args, 1, 1.0f, [&](auto weight) {
+      with_weights(args, 2, 0.0f, [&](auto bias) {
+        auto normal = [mean, inv_std](float v, float w, float b) {
+          return (v - mean) * inv_std * w + b;
+        };
+        map_row(n, y, normal, x, weight, bias);
+      });
+    });
+  }
+};
 
 // Inputs are x, weight, mean, inv_std and dy; outputs are dx, dweight and dbias.
+template <typename X, typename Y>
 class LayerNormGradient final : public BoundKernel {
  public:
   explicit LayerNormGradient(const KernelRequest& request)
@@ -66,26 +79,29 @@ class LayerNormGradient final : public BoundKernel {
 
  private:
   void gradient(const KernelArgs& args, int64_t row, float* dweight, float* dbias) const {
-    const float *x = input_of<float>(args, 0) + row * n_, *weight = input_of<float>(args, 1);
-    const float* dy = input_of<float>(args, 4) + row * n_;
+    const X *x = input_of<X>(args, 0) + row * n_, *dy = input_of<X>(args, 4) + row * n_;
     const float mean = input_of<float>(args, 2)[row], inv_std = input_of<float>(args, 3)[row];
-    float* dx = buffer_of<float>(args, 5) + row * n_;
+    Y* dx = buffer_of<Y>(args, 5) + row * n_;
     auto* scaled = reinterpret_cast<float*>(args.scratch);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n_; ++i) scaled[i] = weight ? dy[i] * weight[i] : dy[i];
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n_; ++i) {
-      dbias[i] += dy[i];
-      dweight[i] += dy[i] * ((x[i] - mean) * inv_std);
-    }
+    with_weights(args, 1, 1.0f, [&](auto weight) {
+      map_row(n_, scaled, [](float g, float w) { return g * w; }, dy, weight);
+    });
+    map_row(n_, dbias, [](float sum, float g) { return sum + g; }, dbias, dy);
+    map_row(
+        n_, dweight,
+        [mean, inv_std](float sum, float g, float v) { return sum + g * ((v - mean) * inv_std); },
+        dweight, dy, x);
     const auto count = static_cast<float>(n_);
-    const float sum = lanes::sum(n_, [=](int64_t i) { return scaled[i]; }) / count;
+    const float sum = sum_row(n_, [](float g) { return g; }, scaled) / count;
     const float product =
-        lanes::sum(n_, [=](int64_t i) { return scaled[i] * ((x[i] - mean) * inv_std); }) / count;
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n_; ++i) {
-      dx[i] = inv_std * (scaled[i] - sum - (x[i] - mean) * inv_std * product);
-    }
+        sum_row(
+            n_, [mean, inv_std](float g, float v) { return g * ((v - mean) * inv_std); }, scaled,
+            x) /
+        count;
+    map_row(
+        n_, dx,
+        [=](float g, float v) { return inv_std * (g - sum - (v - mean) * inv_std * product); },
+        scaled, x);
   }
   void join(const KernelArgs& args, const float* sums) const {
     for (int which = 0; which < 2; ++which) {
@@ -103,18 +119,27 @@ class LayerNormGradient final : public BoundKernel {
   Epilogue epilogue_;
 };
 
-std::unique_ptr<BoundKernel> bind_layer_norm_gradient(const KernelRequest& request) {
-  if (request.inputs[0]->elements() == 0) return nullptr;
-  return std::make_unique<LayerNormGradient>(request);
-}
+struct LayerNormGrad {
+  static constexpr StoredBuffers kStored = {1 | 1 << 4, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    if (request.inputs[0]->elements() == 0) return nullptr;
+    return std::make_unique<LayerNormGradient<X, Y>>(request);
+  }
+};
 
 }  // namespace
 
 void add_layer_norm_kernels(KernelTable& table) {
-  table.add({.op = "layer_norm", .bind = bind_floats<bind_layer_norm>, .takes_epilogue = true});
+  table.add({.op = "layer_norm",
+             .bind = bind_stored<LayerNorm>,
+             .takes_epilogue = true,
+             .reads_halves = true});
   table.add({.op = "layer_norm_grad",
-             .bind = bind_floats<bind_layer_norm_gradient>,
-             .takes_epilogue = true});
+             .bind = bind_stored<LayerNormGrad>,
+             .takes_epilogue = true,
+             .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

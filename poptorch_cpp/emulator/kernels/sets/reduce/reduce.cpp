@@ -5,8 +5,7 @@
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
-#include "emulator/kernels/simd/lanes.hpp"
-#include "emulator/kernels/simd/simd.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -102,7 +101,7 @@ constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in regis
 constexpr int64_t kMostColumns = 512;
 constexpr int64_t kLargeTable = 1 << 18;  // elements
 
-template <typename Op>
+template <typename Op, typename X, typename Y>
 class Reduce final : public BoundKernel {
  public:
   Reduce(Groups groups, double scale) : g_(std::move(groups)), scale_(scale) {
@@ -127,20 +126,20 @@ class Reduce final : public BoundKernel {
 
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* partial = reinterpret_cast<double*>(args.workspace);
-    float* y = buffer_of<float>(args, 1);
+    Y* y = buffer_of<Y>(args, 1);
     if (phase == 1) {
       for (int64_t i = 0; i < result_count(); ++i) {
         double value = partial[i];
         for (int64_t p = 1; p < row_parts_; ++p) {
           value = Op::join(value, partial[p * result_count() + i]);
         }
-        y[i] = static_cast<float>(value * scale_);
+        store_one(y + i, static_cast<float>(value * scale_));
       }
       return;
     }
     const int64_t row_part = task % row_parts_;
     const Range outputs = part_of(outputs_, output_parts_, task / row_parts_);
-    const float* x = input_of<float>(args, 0);
+    const X* x = input_of<X>(args, 0);
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
       double values[kMostColumns];
       int64_t first = o, count = 1;
@@ -157,7 +156,7 @@ class Reduce final : public BoundKernel {
         if (row_parts_ > 1) {
           partial[row_part * result_count() + first + i] = values[i];
         } else {
-          y[first + i] = static_cast<float>(values[i] * scale_);
+          store_one(y + first + i, static_cast<float>(values[i] * scale_));
         }
       }
     }
@@ -167,21 +166,21 @@ class Reduce final : public BoundKernel {
   bool splits_inner() const { return g_.inner_reduced && g_.reduced() == 1; }
   int64_t result_count() const { return g_.inner_reduced ? g_.kept() : g_.kept() * g_.inner; }
 
-  static float joined(const float* x, int64_t n) {
-    auto term = [x](int64_t k) { return x[k]; };
+  static float joined(const X* x, int64_t n) {
+    auto term = [](float v) { return v; };
     auto join = [](float a, float b) { return Op::join(a, b); };
     constexpr auto start = static_cast<float>(Op::kStart);
-    if (n >= 256) return lanes::reduce<64>(n, start, term, join);
-    return lanes::reduce(n, start, term, join);
+    if (n >= 256) return reduce_row<64>(n, start, term, join, x);
+    return reduce_row(n, start, term, join, x);
   }
 
-  double run_of(const float* x, int64_t part) const {
+  double run_of(const X* x, int64_t part) const {
     Range rows{0, g_.reduced()}, inner{0, g_.inner};
     (splits_inner() ? inner : rows) = part_of(splits_inner() ? g_.inner : g_.reduced(), row_parts_,
                                               part, splits_inner() ? kRun : 1);
     double value = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const float* row = x + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
+      const X* row = x + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
       for (int64_t i = inner.begin; i < inner.end; i += kRun) {
         const float some = joined(row + i, std::min(kRun, inner.end - i));
         value = Op::join(value, static_cast<double>(some));
@@ -190,34 +189,32 @@ class Reduce final : public BoundKernel {
     return value;
   }
 
-  const float* row_at(const float* x, int64_t row) const {
+  const X* row_at(const X* x, int64_t row) const {
     return x + offset_at(row, g_.reduced_sizes, g_.reduced_strides);
   }
 
-  void join_rows(const float* x, Range rows, int64_t count, float* some) const {
+  void join_rows(const X* x, Range rows, int64_t count, float* some) const {
     std::fill_n(some, count, static_cast<float>(Op::kStart));
     for (int64_t k = rows.begin; k < rows.end; ++k) {
-      const float* row = row_at(x, k);
-#pragma GCC ivdep
-      for (int64_t i = 0; i < count; ++i) some[i] = Op::join(some[i], row[i]);
+      map_row(count, some, [](float a, float b) { return Op::join(a, b); }, some, row_at(x, k));
     }
   }
 
   // The same for kColumns, in registers.
-  void join_rows(const float* x, Range rows, float* some) const {
+  void join_rows(const X* x, Range rows, float* some) const {
     constexpr int kVectors = kColumns / kLanes;
     Widest joined[kVectors];
     for (Widest& v : joined) v = spread<Widest>(static_cast<float>(Op::kStart));
     for (int64_t k = rows.begin; k < rows.end; ++k) {
-      const float* row = row_at(x, k);
+      const X* row = row_at(x, k);
       for (int v = 0; v < kVectors; ++v) {
-        joined[v] = Op::join(joined[v], load<Widest>(row + v * kLanes));
+        joined[v] = Op::join(joined[v], load_lanes(row + v * kLanes));
       }
     }
     for (int v = 0; v < kVectors; ++v) store(some + v * kLanes, joined[v]);
   }
 
-  void columns(const float* x, int64_t count, int64_t part, double* values) const {
+  void columns(const X* x, int64_t count, int64_t part, double* values) const {
     const Range rows = part_of(g_.reduced(), row_parts_, part);
     for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; r += kRows) {
@@ -331,44 +328,48 @@ void choose_layouts_of_reduction(KernelRequest& request) {
 }
 
 template <typename Op, bool mean = false>
-std::unique_ptr<BoundKernel> bind_reduction(const KernelRequest& request) {
-  const ir::Type& x = *request.inputs[0];
-  if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
-  if (x.dtype != ir::DType::kF32 || x.elements() == 0 ||
-      request.output_layouts[0].kind != Layout::Kind::kPlain) {
+struct Reduction {
+  static constexpr StoredBuffers kStored = {1, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    const ir::Type& x = *request.inputs[0];
+    if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
+    if (!(x.dtype == ir::DType::kF32 || is_half(x.dtype)) || x.elements() == 0 ||
+        request.output_layouts[0].kind != Layout::Kind::kPlain) {
+      return nullptr;
+    }
+    const std::vector<bool> reduced = reduced_dims(request);
+    const Layout::Kind kind = request.input_layouts[0].kind;
+    std::vector<bool> in_memory;
+    for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
+    double scale = 1;
+    if (mean) {
+      scale =
+          static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
+    }
+    const Groups groups = group(memory_shape(x.shape, kind), in_memory);
+    if (!ReduceWindows<Op>::fits(groups)) {
+      return std::make_unique<Reduce<Op, X, Y>>(groups, scale);
+    }
+    if constexpr (kIsFloat<X>) return std::make_unique<ReduceWindows<Op>>(groups, scale);
     return nullptr;
   }
-  const std::vector<bool> reduced = reduced_dims(request);
-  const Layout::Kind kind = request.input_layouts[0].kind;
-  std::vector<bool> in_memory;
-  for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
-  double scale = 1;
-  if (mean) {
-    scale = static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
-  }
-  const Groups groups = group(memory_shape(x.shape, kind), in_memory);
-  if (ReduceWindows<Op>::fits(groups)) return std::make_unique<ReduceWindows<Op>>(groups, scale);
-  return std::make_unique<Reduce<Op>>(groups, scale);
+};
+
+template <typename Op, bool mean = false>
+void add_reduction(KernelTable& table, const char* op, void (*choose)(KernelRequest&)) {
+  table.add({.op = op, .bind = bind_stored<Reduction<Op, mean>>, .choose_layouts = choose});
 }
 
 }  // namespace
 
 void add_reduce_kernels(KernelTable& table) {
-  table.add({.op = "sum",
-             .bind = bind_floats<bind_reduction<Sum>>,
-             .choose_layouts = choose_layouts_of_sum});
-  table.add({.op = "mean",
-             .bind = bind_floats<bind_reduction<Sum, true>>,
-             .choose_layouts = choose_layouts_of_sum});
-  table.add({.op = "max",
-             .bind = bind_floats<bind_reduction<Max>>,
-             .choose_layouts = choose_layouts_of_reduction});
-  table.add({.op = "min",
-             .bind = bind_floats<bind_reduction<Min>>,
-             .choose_layouts = choose_layouts_of_reduction});
-  table.add({.op = "prod",
-             .bind = bind_floats<bind_reduction<ReducedProduct>>,
-             .choose_layouts = choose_layouts_of_sum});
+  add_reduction<Sum>(table, "sum", choose_layouts_of_sum);
+  add_reduction<Sum, true>(table, "mean", choose_layouts_of_sum);
+  add_reduction<Max>(table, "max", choose_layouts_of_reduction);
+  add_reduction<Min>(table, "min", choose_layouts_of_reduction);
+  add_reduction<ReducedProduct>(table, "prod", choose_layouts_of_sum);
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
