@@ -35,25 +35,17 @@ float to_half(float x, uint32_t random) {
 struct ToHalf {
   static constexpr DType kType = DType::kF16;
   static float round(float x, uint32_t random) { return to_half(x, random); }
-  template <typename V, typename Words>
-  static void put(float* y, V x, Words random) {
-    store(y, half_at_random(x, random));
-  }
-  template <typename V, typename Words>
-  static void put(uint16_t* y, V x, Words random) {
-    store_half_at_random(y, x, random);
+  template <typename Y, typename V, typename Words>
+  static void put(Y* y, V a, V b, Words random) {
+    put_halves_at_random(y, a, b, random);
   }
 };
 struct ToBfloat {
   static constexpr DType kType = DType::kBF16;
   static float round(float x, uint32_t random) { return to_bfloat(x, random); }
-  template <typename V, typename Words>
-  static void put(float* y, V x, Words random) {
-    store(y, bfloat_at_random(x, random));
-  }
-  template <typename V, typename Words>
-  static void put(uint16_t* y, V x, Words random) {
-    store_bfloat_at_random(y, x, random);
+  template <typename Y, typename V, typename Words>
+  static void put(Y* y, V a, V b, Words random) {
+    put_bfloats_at_random(y, a, b, random);
   }
 };
 
@@ -114,31 +106,38 @@ void round_elements(const float* x, uint16_t* y, int64_t n, uint32_t index, cons
 // Rounds a group by vectors of half a group. `Words` is a vector of as many words.
 template <typename To, typename V, typename Words, typename Y>
 void round_group(const float* x, Y* y, Words random) {
-  const V low = load<V>(x), high = load<V>(x + kLanesOf<V>);
-  To::put(y, low, random & 0xffffu);
-  To::put(y + kLanesOf<V>, high, random >> 16);
+  To::put(y, load<V>(x), load<V>(x + kLanesOf<V>), random);
+}
+
+// Rounds the elements [begin, end) of the group that begins at x[i].
+template <typename To, typename V, typename Words, typename Y>
+void round_part(const float* x, Y* y, int64_t i, int64_t begin, int64_t end, Words random) {
+  float held[kGroup] = {};
+  Y rounded[kGroup];
+  std::copy(x + begin, x + end, held + (begin - i));
+  round_group<To, V>(held, rounded, random);
+  std::copy_n(rounded + (begin - i), end - begin, y + begin);
 }
 
 template <typename To, typename V, typename Words, typename Y>
 void round_vectors(const float* x, Y* y, int64_t n, uint32_t index, const uint32_t* key) {
-  const uint32_t first = key[0], second = key[1];
-  Words steps{};
-  for (uint32_t k = 0; k < kGroup / 2; ++k) steps[k] = k * reference::kCounterStep;
+  const uint32_t second = key[1];
   const int64_t outside = index % kGroup;
-  for (int64_t i = -outside; i < n; i += kGroup) {
-    const uint32_t start = (index + static_cast<uint32_t>(i)) / 2 * reference::kCounterStep;
-    const Words random = reference::rounding_word(steps + (start + first), second);
-    const int64_t begin = std::max<int64_t>(i, 0), end = std::min(i + kGroup, n);
-    if (end - begin == kGroup) {
-      round_group<To, V>(x + i, y + i, random);
-    } else {
-      float held[kGroup] = {};
-      Y rounded[kGroup];
-      std::copy(x + begin, x + end, held + (begin - i));
-      round_group<To, V>(held, rounded, random);
-      std::copy_n(rounded + (begin - i), end - begin, y + begin);
-    }
+  Words counter{};
+  for (uint32_t k = 0; k < kGroup / 2; ++k) counter[k] = k * reference::kCounterStep;
+  counter += (index - static_cast<uint32_t>(outside)) / 2 * reference::kCounterStep + key[0];
+  auto next = [&] {
+    const Words random = reference::rounding_word(counter, second);
+    counter += static_cast<uint32_t>(kGroup / 2) * reference::kCounterStep;
+    return random;
+  };
+  int64_t i = -outside;
+  if (outside > 0) {
+    round_part<To, V>(x, y, i, 0, std::min(i + kGroup, n), next());
+    i += kGroup;
   }
+  for (; i + kGroup <= n; i += kGroup) round_group<To, V>(x + i, y + i, next());
+  if (i < n) round_part<To, V>(x, y, i, i, n, next());
 }
 
 // `Y` is float for a register, and uint16_t for halves in memory.

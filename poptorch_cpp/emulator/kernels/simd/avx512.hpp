@@ -52,11 +52,11 @@ inline Widest round_to_bfloat(Widest x) {
   return _mm512_castsi512_ps(_mm512_and_epi32(upper_bfloats(x), kept));
 }
 
-// These add `random`, 16 bits in each lane, to the fraction that the type drops, and drop the rest
-// of the sum. The first returns sums that are converted to halves by rounding towards zero.
+// These round a and then b at random, by the lower and the upper 16 bits of `random`. They add the
+// bits to the fraction that the type drops, and drop the rest of the sum.
 constexpr int kTruncated = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-template <typename Words>
-Widest half_sums(Widest x, Words random) {
+// Returns sums that are converted to halves by rounding towards zero.
+inline Widest half_sums(Widest x, __m512i random) {
   constexpr int kGreaterMagnitude = 3;  // with the sign of the first operand
   // Halves near x have the distance 2^-10 times its power of two, which is at least 2^-14. A sum
   // rounded towards zero is on the same side of each half as the exact sum.
@@ -64,36 +64,75 @@ Widest half_sums(Widest x, Words random) {
   const Widest power = _mm512_range_ps(sign_and_power, _mm512_set1_ps(0x1p-14f), kGreaterMagnitude);
   const Widest unit = _mm512_castsi512_ps(
       _mm512_sub_epi32(_mm512_castps_si512(power), _mm512_set1_epi32((10 + 16) << 23)));
-  const Widest number = _mm512_cvtepi32_ps(reinterpret_cast<__m512i>(random));
-  const Widest sum = _mm512_fmadd_round_ps(number, unit, x, kTruncated);
-  // The conversion would make the greatest half of a sum that is beyond it.
+  return _mm512_fmadd_round_ps(_mm512_cvtepi32_ps(random), unit, x, kTruncated);
+}
+inline Widest infinite_beyond_halves(Widest sums) {
   const __mmask16 beyond =
-      _mm512_cmp_ps_mask(_mm512_abs_ps(sum), _mm512_set1_ps(0x1p16f), _CMP_GE_OQ);
-  return _mm512_mask_mul_ps(sum, beyond, sum, _mm512_set1_ps(0x1p120f));
+      _mm512_cmp_ps_mask(_mm512_abs_ps(sums), _mm512_set1_ps(0x1p16f), _CMP_GE_OQ);
+  return _mm512_mask_mul_ps(sums, beyond, sums, _mm512_set1_ps(0x1p120f));
+}
+struct HalvesAtRandom {
+  __m256i a, b;
+};
+template <typename Words>
+HalvesAtRandom halves_at_random(Widest a, Widest b, Words random) {
+  constexpr int kGreaterWithoutSign = 11;
+  const auto words = reinterpret_cast<__m512i>(random);
+  a = half_sums(a, _mm512_and_si512(words, _mm512_set1_epi32(0xffff)));
+  b = half_sums(b, _mm512_srli_epi32(words, 16));
+  // The conversion would make the greatest half of sums beyond it, which are rare.
+  const Widest greater = _mm512_range_ps(a, b, kGreaterWithoutSign);
+  if (_mm512_cmp_ps_mask(greater, _mm512_set1_ps(0x1p16f), _CMP_GE_OQ) != 0) [[unlikely]] {
+    a = infinite_beyond_halves(a), b = infinite_beyond_halves(b);
+  }
+  return {_mm512_cvtps_ph(a, kTruncated), _mm512_cvtps_ph(b, kTruncated)};
 }
 template <typename Words>
-Widest half_at_random(Widest x, Words random) {
-  return _mm512_cvtph_ps(_mm512_cvtps_ph(half_sums(x, random), kTruncated));
+void put_halves_at_random(float* y, Widest a, Widest b, Words random) {
+  const HalvesAtRandom rounded = halves_at_random(a, b, random);
+  store(y, Widest(_mm512_cvtph_ps(rounded.a)));
+  store(y + kLanesOf<Widest>, Widest(_mm512_cvtph_ps(rounded.b)));
 }
 template <typename Words>
-void store_half_at_random(uint16_t* y, Widest x, Words random) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
-                      _mm512_cvtps_ph(half_sums(x, random), kTruncated));
+void put_halves_at_random(uint16_t* y, Widest a, Widest b, Words random) {
+  const HalvesAtRandom rounded = halves_at_random(a, b, random);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), rounded.a);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + kLanesOf<Widest>), rounded.b);
+}
+
+// Words whose upper halves are bfloats.
+struct BfloatsAtRandom {
+  __m512i a, b;
+};
+template <typename Words>
+BfloatsAtRandom bfloats_at_random(Widest a, Widest b, Words random) {
+  const auto words = reinterpret_cast<__m512i>(random);
+  const __m512i bits_a = _mm512_castps_si512(a), bits_b = _mm512_castps_si512(b);
+  __m512i sum_a = _mm512_add_epi32(bits_a, _mm512_and_si512(words, _mm512_set1_epi32(0xffff)));
+  __m512i sum_b = _mm512_add_epi32(bits_b, _mm512_srli_epi32(words, 16));
+  if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0)
+      [[unlikely]] {  // one is NaN, which is made quiet
+    const __m512i quiet = _mm512_set1_epi32(1 << 22);
+    sum_a = _mm512_mask_or_epi32(sum_a, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), bits_a, quiet);
+    sum_b = _mm512_mask_or_epi32(sum_b, _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), bits_b, quiet);
+  }
+  return {sum_a, sum_b};
 }
 template <typename Words>
-Widest bfloat_at_random(Widest x, Words random) {
-  const __m512i bits = _mm512_castps_si512(x);
-  const __m512i sum = _mm512_add_epi32(bits, reinterpret_cast<__m512i>(random));
-  const __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(1 << 22));
-  const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+void put_bfloats_at_random(float* y, Widest a, Widest b, Words random) {
+  const BfloatsAtRandom rounded = bfloats_at_random(a, b, random);
   const __m512i kept = _mm512_set1_epi32(static_cast<int>(0xffff0000));
-  return _mm512_castsi512_ps(_mm512_mask_and_epi32(quiet, number, sum, kept));
+  _mm512_storeu_si512(y, _mm512_and_si512(rounded.a, kept));
+  _mm512_storeu_si512(y + kLanesOf<Widest>, _mm512_and_si512(rounded.b, kept));
 }
 template <typename Words>
-void store_bfloat_at_random(uint16_t* y, Widest x, Words random) {
-  const __m512i bits = _mm512_castps_si512(bfloat_at_random(x, random));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
-                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
+void put_bfloats_at_random(uint16_t* y, Widest a, Widest b, Words random) {
+  const BfloatsAtRandom rounded = bfloats_at_random(a, b, random);
+  alignas(64) static constexpr uint16_t kUpper[] = {1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21,
+                                                    23, 25, 27, 29, 31, 33, 35, 37, 39, 41, 43,
+                                                    45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  _mm512_storeu_si512(y,
+                      _mm512_permutex2var_epi16(rounded.a, _mm512_load_si512(kUpper), rounded.b));
 }
 
 using Mask = __mmask16;
