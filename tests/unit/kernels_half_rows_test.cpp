@@ -132,13 +132,39 @@ TEST(HalfRows, OfLosses) {
 
 TEST(HalfRows, OfReductions) {
   for (const char* op : {"sum", "mean", "max", "min", "prod"}) {
-    for (int64_t n : kWidths) {
+    for (int64_t n : {1, 33, 150}) {
       for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{1, 2}, Ints{0, 1, 2}}) {
-        expect_rounded_floats({op, {{"axes", axes}}, {{{4, n, 70}}}});
+        expect_rounded_floats({op, {{"axes", axes}}, {{{2, n, 70}}}});
       }
     }
-    expect_rounded_floats({op, {{"axes", Ints{1}}}, {{{300, 3000}}}});
-    expect_rounded_floats({op, {{"axes", Ints{0}}}, {{{300, 1100}}}});
+    expect_rounded_floats({op, {{"axes", Ints{1}}}, {{{3, 3000}}}});
+  }
+  // This table is read by longer pieces of rows.
+  expect_rounded_floats({"sum", {{"axes", Ints{0}}}, {{{260, 1024}}}}, {false});
+}
+
+TEST(HalfRows, OfScans) {
+  for (int64_t n : kWidths) {
+    for (int64_t axis : {0, 1}) {
+      const ir::Attrs along{{"axis", axis}};
+      expect_rounded_floats({"cumsum", along, {{{9, n}}}});
+      expect_rounded_floats({"cumprod", along, {{{9, n}}}});
+      for (const bool reverse : {false, true}) {
+        const ir::Attrs attrs{{"axis", axis}, {"reverse", reverse}};
+        expect_rounded_floats({"linear_recurrence", attrs, {{{9, n}}, {{9, n}}}});
+      }
+    }
+  }
+}
+
+// Several indices are equal: their blocks are joined before the result is rounded.
+TEST(HalfRows, OfJoinedBlocks) {
+  for (int64_t n : kWidths) {
+    const Operand at{{40}, false, 12};
+    const ir::Attrs rows{{"axis", int64_t{0}}};
+    expect_rounded_floats({"index_add", rows, {{{12, n}}, at, {{40, n}}}}, {false});
+    const ir::Attrs add{{"accumulate", true}};
+    expect_rounded_floats({"index_put", add, {{{12, n}}, {{40, n}}, at}}, {false});
   }
 }
 

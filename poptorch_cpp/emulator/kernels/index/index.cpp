@@ -6,6 +6,7 @@
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/base/tile_ops.hpp"
 #include "emulator/kernels/base/wrapping.hpp"
 #include "emulator/kernels/index/index_places.hpp"
 
@@ -183,6 +184,86 @@ class Put final : public BoundKernel {
   int64_t bytes_, copy_parts_, find_parts_, write_parts_ = 1, ns_ = 0;
 };
 
+// Computes y = x, then combines block k of `src` with the values at its place, for every k in
+// order. Halves are combined as floats, place by place, and rounded once.
+template <typename Op>
+class JoinHalves final : public BoundKernel {
+ public:
+  // Shorter blocks are faster where everything is widened first.
+  static constexpr int64_t kLeastRun = 16;
+
+  JoinHalves(const KernelRequest& request, Places places, int src)
+      : places_(std::move(places)),
+        load_(load_fn(request.outputs[0].dtype)),
+        store_(store_fn(request.outputs[0].dtype)),
+        src_(src),
+        output_(static_cast<int>(request.inputs.size())),
+        bytes_(request.outputs[0].bytes()),
+        copy_parts_(parts_for(bytes_ / 8, bytes_)),
+        find_parts_(parts_for(2 * places_.count(), places_.count())),
+        ns_(places_.count() * (8 + places_.run() / 4) + places_.blocks()),
+        join_parts_(parts_for(ns_, places_.blocks())) {
+    // Every part looks at all places.
+    join_parts_ = std::min<int64_t>(join_parts_, request.threads == 1 ? 1 : 2 * request.threads);
+  }
+  int phases() const override { return 2; }
+  int tasks(int phase) const override {
+    return static_cast<int>(phase == 0 ? copy_parts_ + find_parts_ : join_parts_);
+  }
+  // The place of each k, the k that follows at the same place, and the first k of each place.
+  int64_t workspace_bytes() const override { return 4 * (2 * places_.count() + places_.blocks()); }
+  int64_t scratch_bytes() const override { return 2 * round_up(4 * places_.run(), 64); }
+  int64_t estimated_ns() const override { return ns_ + bytes_ / 8; }
+  void run(const KernelArgs& args, int phase, int task) const override {
+    auto* to = reinterpret_cast<int32_t*>(args.workspace);
+    if (phase == 1) return join(args, part_of(places_.blocks(), join_parts_, task), to);
+    if (task >= copy_parts_) {
+      const Range range = part_of(places_.count(), find_parts_, task - copy_parts_);
+      return places_.find(args, range.begin, range.end, to + range.begin);
+    }
+    const Range range = part_of(bytes_, copy_parts_, task, 64);
+    std::byte *const x = args.buffers[0], *const y = args.buffers[output_];
+    if (x != y) std::memcpy(y + range.begin, x + range.begin, static_cast<size_t>(range.size()));
+  }
+
+ private:
+  void join(const KernelArgs& args, Range mine, const int32_t* to) const {
+    int32_t *next = reinterpret_cast<int32_t*>(args.workspace) + places_.count(),
+            *first = next + places_.count();
+    std::fill(first + mine.begin, first + mine.end, -1);
+    for (int64_t k = places_.count() - 1; k >= 0; --k) {
+      if (to[k] < mine.begin || to[k] >= mine.end) continue;
+      next[k] = first[to[k]];
+      first[to[k]] = static_cast<int32_t>(k);
+    }
+    const int64_t run = places_.run();
+    auto* sum = reinterpret_cast<float*>(args.scratch);
+    float* added = sum + round_up(4 * run, 64) / 4;
+    for (int64_t place = mine.begin; place < mine.end; ++place) {
+      if (first[place] < 0) continue;
+      uint16_t* y = buffer_of<uint16_t>(args, output_) + place * run;
+      convert(load_, y, sum, run);
+      for (int32_t k = first[place]; k >= 0; k = next[k]) {
+        convert(load_, input_of<uint16_t>(args, src_) + k * run, added, run);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < run; ++i) sum[i] = Op::join(sum[i], added[i]);
+      }
+      convert(store_, sum, y, run);
+    }
+  }
+  static void convert(MicroFn fn, const void* from, void* to, int64_t n) {
+    MicroArgs args;
+    args.src[0] = from;
+    args.dst[0] = to;
+    fn(args, n);
+  }
+
+  Places places_;
+  MicroFn load_, store_;
+  int src_, output_;
+  int64_t bytes_, copy_parts_, find_parts_, ns_, join_parts_;
+};
+
 bool countable(const KernelRequest& request) {
   return request.inputs[0]->elements() <= std::numeric_limits<int32_t>::max() &&
          request.outputs[0].elements() > 0 && request.inputs[0]->elements() > 0;
@@ -201,7 +282,17 @@ std::unique_ptr<BoundKernel> join(const KernelRequest& request, Places places, i
   if (dtype == ir::DType::kI32) {
     return std::make_unique<Put<Joined<int32_t, Op>>>(request, std::move(places), src);
   }
+  if (is_half(dtype) && places.run() >= JoinHalves<Op>::kLeastRun) {
+    return std::make_unique<JoinHalves<Op>>(request, std::move(places), src);
+  }
   return nullptr;
+}
+
+// Binds a kernel that joins; it takes halves as they are or, where it does not, as floats.
+template <BindFn bind>
+std::unique_ptr<BoundKernel> bind_joined(const KernelRequest& request) {
+  if (auto kernel = bind_with_halves<bind>(request)) return kernel;
+  return bind_floats<bind>(request);
 }
 
 std::unique_ptr<BoundKernel> replace(const KernelRequest& request, Places places, int src) {
@@ -239,7 +330,7 @@ std::unique_ptr<BoundKernel> bind_scatter_joined(const KernelRequest& request) {
 std::unique_ptr<BoundKernel> bind_scatter(const KernelRequest& request) {
   if (!countable(request)) return nullptr;
   if (request.attr<std::string>("reduction") != "none") {
-    return bind_floats<bind_scatter_joined>(request);
+    return bind_joined<bind_scatter_joined>(request);
   }
   return replace(request, Places::of_elements(request, table(request)), 2);
 }
@@ -252,7 +343,7 @@ std::unique_ptr<BoundKernel> bind_accumulated(const KernelRequest& request) {
 }
 std::unique_ptr<BoundKernel> bind_index_put(const KernelRequest& request) {
   if (!countable(request)) return nullptr;
-  if (request.attr<bool>("accumulate")) return bind_floats<bind_accumulated>(request);
+  if (request.attr<bool>("accumulate")) return bind_joined<bind_accumulated>(request);
   return replace(request, Places::of_blocks(request, table(request), 2), 1);
 }
 std::unique_ptr<BoundKernel> bind_window_put(const KernelRequest& request) {
@@ -271,7 +362,7 @@ void add_index_kernels(KernelTable& table) {
   table.add({.op = "index", .bind = bind_index});
   table.add({.op = "dynamic_slice", .bind = bind_window});
   table.add({.op = "scatter", .bind = bind_scatter, .in_place_input = {0}});
-  table.add({.op = "index_add", .bind = bind_floats<bind_index_add>, .in_place_input = {0}});
+  table.add({.op = "index_add", .bind = bind_joined<bind_index_add>, .in_place_input = {0}});
   table.add({.op = "index_put", .bind = bind_index_put, .in_place_input = {0}});
   table.add({.op = "dynamic_update", .bind = bind_window_put, .in_place_input = {0}});
 }

@@ -15,7 +15,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool softmax);
 std::unique_ptr<BoundKernel> make_class_loss_grad(const KernelRequest& request, bool softmax);
 
-// What log_softmax subtracts from the elements of a row.
+// Subtracts from each element of a row what log_softmax does.
 struct LogScale {
   float top, shift;
   float operator()(float x) const { return (x - top) - shift; }

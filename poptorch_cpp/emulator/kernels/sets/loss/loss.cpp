@@ -146,13 +146,17 @@ struct PlainLossGrad {
 }  // namespace
 
 void add_loss_kernels(KernelTable& table) {
-  table.add({.op = "softmax_cross_entropy", .bind = bind_stored<PlainLoss<true>>});
-  table.add({.op = "nll_loss", .bind = bind_stored<PlainLoss<false>>});
+  table.add(
+      {.op = "softmax_cross_entropy", .bind = bind_stored<PlainLoss<true>>, .reads_halves = true});
+  table.add({.op = "nll_loss", .bind = bind_stored<PlainLoss<false>>, .reads_halves = true});
   table.add({.op = "softmax_cross_entropy_grad",
              .bind = bind_stored<PlainLossGrad<true>>,
-             .takes_epilogue = true});
-  table.add(
-      {.op = "nll_loss_grad", .bind = bind_stored<PlainLossGrad<false>>, .takes_epilogue = true});
+             .takes_epilogue = true,
+             .reads_halves = true});
+  table.add({.op = "nll_loss_grad",
+             .bind = bind_stored<PlainLossGrad<false>>,
+             .takes_epilogue = true,
+             .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -44,47 +44,38 @@ void sum_of_powers(const Block& block, const X* x, const float* tops, float* tot
   });
 }
 
+// Each computes a block; `scratch` has room for kMost floats of each row.
 struct Softmax {
   static constexpr int kOperands = 1;
   template <typename X, typename Y>
-  static void run(const Block& block, const X* const* operands, Y* y) {
+  static void run(const Block& block, const X* const* operands, Y* y, float* scratch) {
     const X* x = operands[0];
-    float tops[kMost], scales[kMost];
+    float tops[kMost], scales[kMost] = {};
     find_tops(block, x, tops);
-    if constexpr (kIsFloat<Y>) {  // the result holds the powers, which halves would round
-      sum_stored_powers(block, x, tops, y, scales);
-    } else {
-      sum_of_powers(block, x, tops, scales);
+    // The powers are not rounded: those of halves are in scratch.
+    float* powers = scratch;
+    int64_t step = kMost;
+    if constexpr (kIsFloat<Y>) powers = y, step = block.step;
+    for (int64_t row = 0; row < block.n; ++row) {
+      float* to = powers + row * step;
+      map_row(
+          block.width, to, [](float v, float top) { return vec::exp(v - top); },
+          x + row * block.step, tops);
+      map_row(block.width, scales, [](float sum, float v) { return sum + v; }, scales, to);
     }
     for (float& scale : scales) scale = 1.0f / scale;
-    block.for_each_row([&](int64_t at) {
-      if constexpr (kIsFloat<Y>) {
-        map_row(
-            block.width, y + at, [](float v, float scale) { return v * scale; }, y + at, scales);
-      } else {
-        map_row(
-            block.width, y + at,
-            [](float v, float top, float scale) { return vec::exp(v - top) * scale; }, x + at, tops,
-            scales);
-      }
-    });
-  }
-  template <typename X>
-  static void sum_stored_powers(const Block& block, const X* x, const float* tops, float* y,
-                                float* totals) {
-    std::fill_n(totals, kMost, 0.0f);
-    block.for_each_row([=, &block](int64_t at) {
+    for (int64_t row = 0; row < block.n; ++row) {
       map_row(
-          block.width, y + at, [](float v, float top) { return vec::exp(v - top); }, x + at, tops);
-      map_row(block.width, totals, [](float total, float v) { return total + v; }, totals, y + at);
-    });
+          block.width, y + row * block.step, [](float v, float scale) { return v * scale; },
+          powers + row * step, scales);
+    }
   }
 };
 
 struct LogSoftmax {
   static constexpr int kOperands = 1;
   template <typename X, typename Y>
-  static void run(const Block& block, const X* const* operands, Y* y) {
+  static void run(const Block& block, const X* const* operands, Y* y, float*) {
     const X* x = operands[0];
     float tops[kMost], shifts[kMost];
     find_tops(block, x, tops);
@@ -101,7 +92,7 @@ struct LogSoftmax {
 struct SoftmaxGrad {
   static constexpr int kOperands = 2;
   template <typename X, typename Y>
-  static void run(const Block& block, const X* const* operands, Y* dx) {
+  static void run(const Block& block, const X* const* operands, Y* dx, float*) {
     const X *y = operands[0], *dy = operands[1];
     float totals[kMost] = {};
     block.for_each_row([&](int64_t at) {
@@ -120,7 +111,7 @@ struct SoftmaxGrad {
 struct LogSoftmaxGrad {
   static constexpr int kOperands = 2;
   template <typename X, typename Y>
-  static void run(const Block& block, const X* const* operands, Y* dx) {
+  static void run(const Block& block, const X* const* operands, Y* dx, float*) {
     const X *y = operands[0], *dy = operands[1];
     float totals[kMost] = {};
     block.for_each_row([&](int64_t at) {
@@ -146,6 +137,7 @@ class Kernel final : public BoundKernel {
         parts_(parts_for(ns_, lines.outer * blocks_)) {}
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
+  int64_t scratch_bytes() const override { return kIsFloat<Y> ? 0 : lines_.size * kMost * 4; }
   void run(const KernelArgs& args, int, int task) const override {
     const Range items = part_of(lines_.outer * blocks_, parts_, task);
     for (int64_t item = items.begin; item < items.end; ++item) {
@@ -154,7 +146,8 @@ class Kernel final : public BoundKernel {
       const X* operands[kOperands];
       for (int k = 0; k < kOperands; ++k) operands[k] = input_of<X>(args, k) + first;
       const Block block{lines_.size, lines_.inner, std::min(kMost, lines_.inner - column)};
-      Function::run(block, operands, buffer_of<Y>(args, kOperands) + first);
+      Function::run(block, operands, buffer_of<Y>(args, kOperands) + first,
+                    reinterpret_cast<float*>(args.scratch));
     }
   }
 

@@ -281,11 +281,13 @@ void add_batch_norm_kernels(KernelTable& table) {
   table.add({.op = "batch_norm",
              .bind = bind_stored<BatchNorm<BatchNormTraining, 1>>,
              .choose_layouts = choose_layouts,
-             .takes_epilogue = true});
+             .takes_epilogue = true,
+             .reads_halves = true});
   table.add({.op = "batch_norm_grad",
              .bind = bind_stored<BatchNorm<BatchNormGradient, 1 | 1 << 4>>,
              .choose_layouts = choose_layouts,
-             .takes_epilogue = true});
+             .takes_epilogue = true,
+             .reads_halves = true});
   table.add({.op = "batch_norm_factors", .bind = bind_floats<bind_factors>});
 }
 

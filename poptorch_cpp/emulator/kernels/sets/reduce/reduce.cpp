@@ -359,7 +359,10 @@ struct Reduction {
 
 template <typename Op, bool mean = false>
 void add_reduction(KernelTable& table, const char* op, void (*choose)(KernelRequest&)) {
-  table.add({.op = op, .bind = bind_stored<Reduction<Op, mean>>, .choose_layouts = choose});
+  table.add({.op = op,
+             .bind = bind_stored<Reduction<Op, mean>>,
+             .choose_layouts = choose,
+             .reads_halves = true});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
+#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -13,8 +14,9 @@ enum class Scanned { kSum, kProduct, kRecurrence };
 
 constexpr int64_t kScanLines = 64;  // at once
 
-// Operands are x or, for y = a * y + b, a and b; then the result.
-template <typename T, Scanned how>
+// Operands are x or, for y = a * y + b, a and b; then the result. They are stored as X and Y, and
+// scanned as T.
+template <typename X, typename Y, typename T, Scanned how>
 class LineScan final : public BoundKernel {
  public:
   LineScan(const KernelRequest& request, bool reverse)
@@ -42,13 +44,32 @@ class LineScan final : public BoundKernel {
   static constexpr auto kFirst = static_cast<Sum>(how == Scanned::kProduct ? 1 : 0);
 
   struct Operands {
-    const T *x, *b;
-    T* y;
+    const X *x, *b;
+    Y* y;
   };
   static Operands operands(const KernelArgs& args, int64_t at) {
     const bool two = how == Scanned::kRecurrence;
-    const T* x = input_of<T>(args, 0) + at;
-    return {x, two ? input_of<T>(args, 1) + at : x, buffer_of<T>(args, two ? 2 : 1) + at};
+    const X* x = input_of<X>(args, 0) + at;
+    return {x, two ? input_of<X>(args, 1) + at : x, buffer_of<Y>(args, two ? 2 : 1) + at};
+  }
+
+  static const T* values_of(const X* x, int64_t n, T* held) {
+    if constexpr (std::is_same_v<X, T>) {
+      return x;
+    } else {
+      return floats_of(x, n, held);
+    }
+  }
+  // Returns where results are made: in memory, or in `held`, from where finish() stores them.
+  static T* results_of(Y* y, T* held) {
+    if constexpr (std::is_same_v<Y, T>) {
+      return y;
+    } else {
+      return held;
+    }
+  }
+  static void finish(Y* y, int64_t n, const T* held) {
+    if constexpr (!std::is_same_v<Y, T>) map_row(n, y, [](T v) { return v; }, held);
   }
 
   static Sum next(Sum value, T x, T b) {
@@ -71,28 +92,46 @@ class LineScan final : public BoundKernel {
     const Operands at = operands(args, row * lines_.size);
     Sum values[rows];
     std::fill_n(values, rows, kFirst);
-    for (int64_t n = 0; n < lines_.size; ++n) {
-      const int64_t place = reverse_ ? lines_.size - 1 - n : n;
+    for (int64_t n = 0; n < lines_.size; n += kScanLines) {
+      const int64_t count = std::min(kScanLines, lines_.size - n);
+      const int64_t first = reverse_ ? lines_.size - n - count : n;
+      T held_x[rows][kScanLines], held_b[rows][kScanLines], held_y[rows][kScanLines];
+      const T *x[rows], *b[rows];
+      T* y[rows];
       for (int64_t r = 0; r < rows; ++r) {
-        const int64_t i = r * lines_.size + place;
-        values[r] = next(values[r], at.x[i], at.b[i]);
-        at.y[i] = static_cast<T>(values[r]);
+        const int64_t i = r * lines_.size + first;
+        x[r] = values_of(at.x + i, count, held_x[r]);
+        b[r] = how == Scanned::kRecurrence ? values_of(at.b + i, count, held_b[r]) : x[r];
+        y[r] = results_of(at.y + i, held_y[r]);
       }
+      for (int64_t k = 0; k < count; ++k) {
+        const int64_t place = reverse_ ? count - 1 - k : k;
+        for (int64_t r = 0; r < rows; ++r) {
+          values[r] = next(values[r], x[r][place], b[r][place]);
+          y[r][place] = static_cast<T>(values[r]);
+        }
+      }
+      for (int64_t r = 0; r < rows; ++r) finish(at.y + r * lines_.size + first, count, held_y[r]);
     }
   }
 
   void scan(const KernelArgs& args, int64_t at, int64_t count) const {
-    const auto [x, b, y] = operands(args, at);
+    const Operands operands = LineScan::operands(args, at);
     const int64_t last = (lines_.size - 1) * lines_.inner;
     const int64_t begin = reverse_ ? last : 0, step = reverse_ ? -lines_.inner : lines_.inner;
     Sum values[kScanLines];
     std::fill_n(values, count, kFirst);
     for (int64_t n = 0, row = begin; n < lines_.size; ++n, row += step) {
+      T held_x[kScanLines], held_b[kScanLines], held_y[kScanLines];
+      const T* x = values_of(operands.x + row, count, held_x);
+      const T* b = how == Scanned::kRecurrence ? values_of(operands.b + row, count, held_b) : x;
+      T* y = results_of(operands.y + row, held_y);
 #pragma GCC ivdep
       for (int64_t i = 0; i < count; ++i) {
-        values[i] = next(values[i], x[row + i], b[row + i]);
-        y[row + i] = static_cast<T>(values[i]);
+        values[i] = next(values[i], x[i], b[i]);
+        y[i] = static_cast<T>(values[i]);
       }
+      finish(operands.y + row, count, held_y);
     }
   }
 
@@ -102,25 +141,35 @@ class LineScan final : public BoundKernel {
 };
 
 template <typename T>
-struct Scan {
+struct WholeScan {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request, bool sums) {
-    if (sums) return std::make_unique<LineScan<T, Scanned::kSum>>(request, false);
-    return std::make_unique<LineScan<T, Scanned::kProduct>>(request, false);
+    if (sums) return std::make_unique<LineScan<T, T, T, Scanned::kSum>>(request, false);
+    return std::make_unique<LineScan<T, T, T, Scanned::kProduct>>(request, false);
   }
 };
 
-std::unique_ptr<BoundKernel> bind_recurrence(const KernelRequest& request) {
-  if (request.inputs[0]->dtype != ir::DType::kF32) return nullptr;
-  const bool reverse = request.attr<bool>("reverse");
-  return std::make_unique<LineScan<float, Scanned::kRecurrence>>(request, reverse);
-}
+template <Scanned how>
+struct Scan {
+  static constexpr StoredBuffers kStored = {how == Scanned::kRecurrence ? 3 : 1, 1};
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
+    const ir::DType dtype = request.inputs[0]->dtype;
+    if (dtype != ir::DType::kF32 && !is_half(dtype)) {
+      if constexpr (how == Scanned::kRecurrence) return nullptr;
+      return by_type<WholeScan, how == Scanned::kSum>(request);
+    }
+    const bool reverse = how == Scanned::kRecurrence && request.attr<bool>("reverse");
+    return std::make_unique<LineScan<X, Y, float, how>>(request, reverse);
+  }
+};
 
 }  // namespace
 
 void add_scan_kernels(KernelTable& table) {
-  table.add({.op = "cumsum", .bind = bind_floats<by_type<Scan, true>>});
-  table.add({.op = "cumprod", .bind = bind_floats<by_type<Scan, false>>});
-  table.add({.op = "linear_recurrence", .bind = bind_floats<bind_recurrence>});
+  table.add({.op = "cumsum", .bind = bind_stored<Scan<Scanned::kSum>>});
+  table.add({.op = "cumprod", .bind = bind_stored<Scan<Scanned::kProduct>>});
+  table.add({.op = "linear_recurrence", .bind = bind_stored<Scan<Scanned::kRecurrence>>});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
