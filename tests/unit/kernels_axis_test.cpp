@@ -36,6 +36,18 @@ TEST(AlongAxis, FindsAndOrdersAsTheReferenceDoes) {
   }
 }
 
+// The more lines there are, the more of them advance at once.
+TEST(AlongAxis, ScansManyLinesAsTheReferenceDoes) {
+  for (const Shape& shape : {Shape{2, 5, 1100}, {3, 4, 2500}, {1, 3, 9000}}) {
+    const TestTensor x(DType::kF32, shape, -1, 1, 3), factors(DType::kF32, shape, -1, 1, 4);
+    expect_matches_reference({"cumsum", {{"axis", int64_t{1}}}, {x}, 1e-5});
+    for (const bool reverse : {false, true}) {
+      expect_matches_reference(
+          {"linear_recurrence", {{"axis", int64_t{1}}, {"reverse", reverse}}, {factors, x}, 1e-5});
+    }
+  }
+}
+
 TEST(AlongAxis, ScansAndReducesAsTheReferenceDoes) {
   for (DType dtype : kNumbers) {
     const double tolerance = dtype == DType::kF16 ? 2e-3 : dtype == DType::kBF16 ? 1e-2 : 1e-5;

@@ -12,7 +12,16 @@ namespace {
 
 enum class Scanned { kSum, kProduct, kRecurrence };
 
-constexpr int64_t kScanLines = 64;  // at once
+// Lines that advance at once. The more there are, the longer are the runs of memory that a step
+// reads and writes: the processor fetches ahead within a page only.
+constexpr int64_t kMostLines = 1024, kFewestLines = 64;
+
+// Returns the lines to advance at once so that a tensor has about `kBlocks` blocks or more of them.
+int64_t lines_at_once(const Lines& lines) {
+  constexpr int64_t kBlocks = 8;
+  const int64_t wanted = divide_up(lines.count(), kBlocks * kFewestLines) * kFewestLines;
+  return std::clamp(wanted, kFewestLines, kMostLines);
+}
 
 // Operands are x or, for y = a * y + b, a and b; then the result. They are stored as X and Y, and
 // scanned as T.
@@ -23,7 +32,8 @@ class LineScan final : public BoundKernel {
       : lines_(request.inputs[0]->shape, request.attr<int64_t>("axis"),
                request.attr<int64_t>("axis")),
         reverse_(reverse),
-        blocks_(divide_up(lines_.inner, kScanLines)),
+        width_(lines_at_once(lines_)),
+        blocks_(divide_up(lines_.inner, width_)),
         ns_(lines_.count() * lines_.size),
         parts_(parts_for(ns_, lines_.outer * blocks_)) {}
   int tasks(int) const override { return static_cast<int>(parts_); }
@@ -32,9 +42,9 @@ class LineScan final : public BoundKernel {
     const Range range = part_of(lines_.outer * blocks_, parts_, task);
     if (lines_.inner == 1) return scan_rows(args, range);
     for (int64_t item = range.begin; item < range.end; ++item) {
-      const int64_t first = item % blocks_ * kScanLines;
+      const int64_t first = item % blocks_ * width_;
       scan(args, item / blocks_ * lines_.size * lines_.inner + first,
-           std::min(kScanLines, lines_.inner - first));
+           std::min(width_, lines_.inner - first));
     }
   }
 
@@ -119,7 +129,7 @@ class LineScan final : public BoundKernel {
     const Operands operands = LineScan::operands(args, at);
     const int64_t last = (lines_.size - 1) * lines_.inner;
     const int64_t begin = reverse_ ? last : 0, step = reverse_ ? -lines_.inner : lines_.inner;
-    Sum values[kScanLines];
+    Sum values[kMostLines];
     std::fill_n(values, count, kFirst);
     for (int64_t n = 0, row = begin; n < lines_.size; ++n, row += step) {
       T held_x[kScanLines], held_b[kScanLines], held_y[kScanLines];
@@ -137,7 +147,7 @@ class LineScan final : public BoundKernel {
 
   Lines lines_;
   bool reverse_;
-  int64_t blocks_, ns_, parts_;
+  int64_t width_, blocks_, ns_, parts_;
 };
 
 template <typename T>
