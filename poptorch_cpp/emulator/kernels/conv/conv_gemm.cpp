@@ -80,9 +80,7 @@ class ConvGemm final : public BoundKernel {
       if (s_.pointwise()) {
         a = {x + pixels.begin * s_.in_channels + group * s_.group_in() + p, s_.in_channels, 1};
       } else {
-        for (int64_t i = 0; i < pixels.size(); ++i) {
-          reads_.read(x, pixels.begin + i, group, p, p + depth, patches + i * depth);
-        }
+        reads_.read(x, pixels, group, p, p + depth, patches);
       }
       const bool last = p + depth == s_.depth();
       gemm_packed(pixels.size(), cols.size(), depth, a, packed + p * kPanel, s_.depth(),

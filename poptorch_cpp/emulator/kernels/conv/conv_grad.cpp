@@ -46,7 +46,7 @@ class ScatterGradInput final : public BoundKernel {
           gemm_packed(rows, cols, out, a, packed + group * group_floats() + j * out, out, nullptr,
                       c, kColumns, false, nullptr);
           for (int64_t i = 0; i < rows; ++i) {
-            patches_.add(dx, p + i, group, j, j + cols, c + i * kColumns);
+            patches_.add(dx, {p + i, p + i + 1}, group, j, j + cols, c + i * kColumns);
           }
         }
       }
@@ -100,9 +100,7 @@ class GroupedGradWeight final : public BoundKernel {
         if (s_.pointwise()) {
           b = {x + p * s_.in_channels + group * s_.group_in() + j, s_.in_channels, 1};
         } else {
-          for (int64_t i = 0; i < count; ++i) {
-            patches_.read(x, p + i, group, j, j + width, patches + i * width);
-          }
+          patches_.read(x, {p, p + count}, group, j, j + width, patches);
         }
         pack_panels(b, count, width, 0, divide_up(width, kPanel), packed, count);
         const MatrixView a{dy + p * s_.out_channels + group * s_.group_out(), 1, s_.out_channels};

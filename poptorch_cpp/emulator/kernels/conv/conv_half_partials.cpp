@@ -71,12 +71,9 @@ class HalfPartialsConv final : public BoundKernel {
     const int64_t count = std::min(kPixelsOfBlock, pixels_ - first);
     float* patches = reinterpret_cast<float*>(args.scratch);
     const float* x = input_of<float>(args, 0);
-    for (int64_t i = 0; i < count; ++i) {
-      if (backward_) {
-        behind_.read(x, first + i, group, patches + i * depth_);
-      } else {
-        forward_.read(x, first + i, group, 0, depth_, patches + i * depth_);
-      }
+    if (!backward_) forward_.read(x, {first, first + count}, group, 0, depth_, patches);
+    for (int64_t i = 0; backward_ && i < count; ++i) {
+      behind_.read(x, first + i, group, patches + i * depth_);
     }
     float* y = buffer_of<float>(args, output_) + first * channels_ + group * columns_;
     gemm_half_partials(count, columns_, depth_, MatrixView{patches, depth_, 1}, packed(args, group),
@@ -139,9 +136,7 @@ class HalfPartialsGradWeight final : public BoundKernel {
     float* dw = buffer_of<float>(args, 2) + group * s_.group_out() * s_.depth() + begin;
     for (int64_t p = 0; p < s_.out_pixels(); p += kPixelsOfBlock) {
       const int64_t count = std::min(kPixelsOfBlock, s_.out_pixels() - p);
-      for (int64_t i = 0; i < count; ++i) {
-        patches_.read(x, p + i, group, begin, begin + width, patches + i * width);
-      }
+      patches_.read(x, {p, p + count}, group, begin, begin + width, patches);
       pack_panels(MatrixView{patches, width, 1}, count, width, 0, divide_up(width, kPanel), packed,
                   count);
       const MatrixView a{dy + p * s_.out_channels + group * s_.group_out(), 1, s_.out_channels};

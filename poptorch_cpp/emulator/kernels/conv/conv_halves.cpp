@@ -112,14 +112,12 @@ class ConvHalves final : public BoundKernel {
   void take_patches(const KernelArgs& args, int64_t group, Range pixels) const {
     if (in_place()) return;
     const uint16_t* x = input_of<uint16_t>(args, 0);
+    if (sums_ == 1) {
+      return reads_.read(x, pixels, group, 0, depth(), reinterpret_cast<uint16_t*>(args.scratch));
+    }
     for (int64_t i = 0; i < pixels.size(); ++i) {
-      const int64_t pixel = pixels.begin + i;
-      if (sums_ == 1) {
-        reads_.read(x, pixel, group, 0, depth(),
-                    reinterpret_cast<uint16_t*>(args.scratch) + i * depth());
-      } else {
-        order_patch(args, x, pixel, group, reinterpret_cast<float*>(args.scratch) + i * depth());
-      }
+      order_patch(args, x, pixels.begin + i, group,
+                  reinterpret_cast<float*>(args.scratch) + i * depth());
     }
   }
   // Makes a patch of floats in the order of places_.
@@ -131,7 +129,7 @@ class ConvHalves final : public BoundKernel {
     if (pointwise_) {
       from = x + pixel * s_.in_channels + group * s_.group_in();
     } else {
-      reads_.read(x, pixel, group, 0, depth(), patch);
+      reads_.read(x, {pixel, pixel + 1}, group, 0, depth(), patch);
     }
     if (splits()) return split_(from, depth(), to, depth() / sums_);
     widen(from, floats, depth());

@@ -46,24 +46,41 @@ Patches::Patches(const ConvShape& shape) : s_(shape) {
   // Without groups or dilation, neighbouring kernel columns are neighbours in memory.
   const bool joined = s_.groups == 1 && s_.dilation[2] == 1;
   run_ = joined ? s_.kernel[2] * s_.in_channels : s_.group_in();
+  runs_in_row_ = s_.kernel[2] * s_.group_in() / run_;
 }
 
-// Calls visit(element of x, patch element - begin, count, inside) for the pieces of the patch.
+// Calls visit(element of x, element after the first of all patches, count, inside) for the pieces
+// of the patches. Positions are counted from the first one on: divisions would take longer than a
+// short patch.
 template <typename Visit>
-void Patches::walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Visit visit) const {
-  const int64_t row = pixel / s_.out[2], plane = row / s_.out[1], n = plane / s_.out[0];
-  const int64_t w = pixel - row * s_.out[2], h = row - plane * s_.out[1];
-  const int64_t d = plane - n * s_.out[0], channels = s_.group_in();
-  const int64_t runs_in_row = s_.kernel[2] * channels / run_;
-  // The run and the kernel position of `begin`; the loop counts on.
-  int64_t start = begin / run_, kw = start % runs_in_row, rows = start / runs_in_row;
-  int64_t kh = rows % s_.kernel[1], kd = rows / s_.kernel[1];
-  start *= run_;
-  for (int64_t p = begin; p < end; start += run_) {
-    const int64_t first = p - start, last = std::min(run_, end - start), at = p - begin;
-    const int64_t z = d * s_.strides[0] - s_.padding[0] + kd * s_.dilation[0];
-    const int64_t y = h * s_.strides[1] - s_.padding[1] + kh * s_.dilation[1];
-    const int64_t x = w * s_.strides[2] - s_.padding[2] + kw * s_.dilation[2];
+void Patches::walk(Range pixels, int64_t group, int64_t begin, int64_t end, Visit visit) const {
+  const int64_t row = pixels.begin / s_.out[2], plane = row / s_.out[1];
+  Pixel at{plane / s_.out[0], plane % s_.out[0], row % s_.out[1], pixels.begin % s_.out[2]};
+  const int64_t run = begin / run_, kernel_row = run / runs_in_row_;
+  const Start start{run * run_, kernel_row / s_.kernel[1], kernel_row % s_.kernel[1],
+                    run % runs_in_row_};
+  for (int64_t i = 0; i < pixels.size(); ++i) {
+    const int64_t first = i * (end - begin);
+    walk_one(at, start, group, begin, end,
+             [&](int64_t from, int64_t to, int64_t count, bool inside) {
+               visit(from, first + to, count, inside);
+             });
+    if (++at.w == s_.out[2]) at.w = 0, ++at.h;
+    if (at.h == s_.out[1]) at.h = 0, ++at.d;
+    if (at.d == s_.out[0]) at.d = 0, ++at.image;
+  }
+}
+
+template <typename Visit>
+void Patches::walk_one(const Pixel& pixel, Start start, int64_t group, int64_t begin, int64_t end,
+                       Visit visit) const {
+  const int64_t channels = s_.group_in();
+  auto& [element, kd, kh, kw] = start;
+  for (int64_t p = begin; p < end; element += run_) {
+    const int64_t first = p - element, last = std::min(run_, end - element), at = p - begin;
+    const int64_t z = pixel.d * s_.strides[0] - s_.padding[0] + kd * s_.dilation[0];
+    const int64_t y = pixel.h * s_.strides[1] - s_.padding[1] + kh * s_.dilation[1];
+    const int64_t x = pixel.w * s_.strides[2] - s_.padding[2] + kw * s_.dilation[2];
     if (z < 0 || z >= s_.in[0] || y < 0 || y >= s_.in[1]) {
       visit(0, at, last - first, false);
     } else {
@@ -71,34 +88,35 @@ void Patches::walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Vis
       const int64_t low = std::clamp(-x * channels, first, last);
       const int64_t high = std::clamp((s_.in[2] - x) * channels, low, last);
       const int64_t from =
-          (((n * s_.in[0] + z) * s_.in[1] + y) * s_.in[2] + x) * s_.in_channels + group * channels;
+          (((pixel.image * s_.in[0] + z) * s_.in[1] + y) * s_.in[2] + x) * s_.in_channels +
+          group * channels;
       if (low > first) visit(0, at, low - first, false);
       if (high > low) visit(from + low, at + low - first, high - low, true);
       if (last > high) visit(0, at + high - first, last - high, false);
     }
     p += last - first;
-    if (++kw == runs_in_row) kw = 0, ++kh;
+    if (++kw == runs_in_row_) kw = 0, ++kh;
     if (kh == s_.kernel[1]) kh = 0, ++kd;
   }
 }
 
-void Patches::read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+void Patches::read(const float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                    float* out) const {
-  walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
+  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
     inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, 0.0f);
   });
 }
 
-void Patches::read(const uint16_t* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+void Patches::read(const uint16_t* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                    uint16_t* out) const {
-  walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
+  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
     inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, uint16_t{0});
   });
 }
 
-void Patches::add(float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+void Patches::add(float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                   const float* in) const {
-  walk(pixel, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
+  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
     for (int64_t i = 0; inside && i < count; ++i) x[from + i] += in[at + i];
   });
 }

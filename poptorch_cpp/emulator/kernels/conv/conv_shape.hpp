@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "emulator/kernels/base/kernel.hpp"
+#include "emulator/kernels/base/support.hpp"
 
 namespace poptorch::emulator {
 
@@ -35,25 +35,37 @@ struct ConvShape {
                       const ir::Shape& y);
 };
 
-// The patch that an output pixel of a group sums over, in the order (kernel position, channel).
+// The patches that output pixels of a group sum over, in the order (kernel position, channel).
+// Functions take elements [begin, end) of the patches of some pixels, one patch after the other.
 class Patches {
  public:
   explicit Patches(const ConvShape& shape);
-  // Copies elements [begin, end) of the patch of output pixel `pixel`; padding reads as zeros.
-  void read(const float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+  // Copies the elements; padding reads as zeros.
+  void read(const float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
             float* out) const;
-  void read(const uint16_t* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+  void read(const uint16_t* x, Range pixels, int64_t group, int64_t begin, int64_t end,
             uint16_t* out) const;
   // Adds the elements to the places that read() takes them from; padding is dropped.
-  void add(float* x, int64_t pixel, int64_t group, int64_t begin, int64_t end,
+  void add(float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
            const float* in) const;
 
  private:
+  struct Pixel {
+    int64_t image, d, h, w;
+  };
+  // The run of elements of a patch that is read first, and its position in the kernel.
+  struct Start {
+    int64_t element, kd, kh, kw;
+  };
   template <typename Visit>
-  void walk(int64_t pixel, int64_t group, int64_t begin, int64_t end, Visit visit) const;
+  void walk(Range pixels, int64_t group, int64_t begin, int64_t end, Visit visit) const;
+  template <typename Visit>
+  void walk_one(const Pixel& pixel, Start start, int64_t group, int64_t begin, int64_t end,
+                Visit visit) const;
 
   ConvShape s_;
-  int64_t run_;  // patch elements that follow each other in a row of x
+  int64_t run_;          // patch elements that follow each other in a row of x
+  int64_t runs_in_row_;  // of a kernel
 };
 
 }  // namespace poptorch::emulator
