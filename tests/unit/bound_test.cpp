@@ -188,6 +188,24 @@ TEST(BoundVerifier, NamesTheStepThatIsWrong) {
        {"  17: end()\n", "", "is not followed by 'end'."}});
 }
 
+TEST(BoundVerifier, RefusesPanelsThatAStepWrites) {
+  const program::Program program = lowered(kSmall);
+  Code code = bind(program, ops::registry(), {.threads = 1});
+  const auto written = std::ranges::find_if(code.storages, [](const Storage& storage) {
+    return storage.base == Base::kState && storage.writers > 0;
+  });
+  ASSERT_NE(written, code.storages.end());
+  written->layout.kind = Layout::Kind::kPanelsOfRows;
+  try {
+    verify(code);
+    ADD_FAILURE() << "accepted";
+  } catch (const support::InternalError& error) {
+    EXPECT_NE(std::string(error.what()).find(" is in panels, but a step writes it."),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(BoundVerifier, FollowsWhatMemoryHolds) {
   expect_refusals(
       lowered(kSmall, {.device_iterations = 2, .replication_factor = 2}),

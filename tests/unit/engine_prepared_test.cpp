@@ -1,5 +1,7 @@
-// Workspaces that kernels prepare once: packed weights follow every write of their state, and state
-// that a program writes is never treated as prepared.
+// Weights in the form that kernels read, in the memory of the state or in a workspace that is
+// prepared once: they follow every write of their state, and state that a program writes is never
+// treated as prepared.
+#include "emulator/bind/bound_program.hpp"
 #include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 
@@ -46,6 +48,45 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
     const Floats other = numbers(kSize * kSize, seed + 10);
     expect_floats(run_once(engine, {bytes_of(other)})[0], product(other, w));
   }
+}
+
+TEST(Prepared, WeightsInPanelsAreReadAndWrittenAsPlain) {
+  Engine engine(lowered(R"(
+state "w" : f32[64,64]
+graph @main(%x: f32[64,64]) -> (f32[64,64]) {
+  %w = variable() {name="w"} : f32[64,64]
+  %y = linear(%x, %w) : f32[64,64]
+  return %y
+})"),
+                ops::registry(), {.threads = 1});
+  const Floats w = numbers(kSize * kSize, 2);
+  engine.state().write("w", bytes_of(w).data());
+  Bytes read(w.size() * sizeof(float));
+  engine.state().read("w", read.data());
+  EXPECT_EQ(read, bytes_of(w));
+  EXPECT_EQ(engine.state().copied_bytes(), 0);
+  const int64_t arena = engine.bound()->code.ipus[0].arena_bytes;
+  EXPECT_LE(arena, static_cast<int64_t>(2 * read.size()));  // no workspace: only x and y
+}
+
+TEST(Prepared, WeightsThatAreAlsoReadPlainHaveACopyInPanels) {
+  Engine engine(lowered(R"(
+state "w" : f32[64,64]
+graph @main(%x: f32[64,64]) -> (f32[64,64], f32[64,64]) {
+  %w = variable() {name="w"} : f32[64,64]
+  %y = linear(%x, %w) : f32[64,64]
+  %z = add(%x, %w) : f32[64,64]
+  return %y, %z
+})"),
+                ops::registry(), {.threads = 1});
+  const Floats x = numbers(kSize * kSize, 1), w = numbers(kSize * kSize, 2);
+  engine.state().write("w", bytes_of(w).data());
+  const auto results = run_once(engine, {bytes_of(x)});
+  expect_floats(results[0], product(x, w));
+  Floats sum = x;
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += w[i];
+  EXPECT_EQ(results[1], bytes_of(sum));
+  EXPECT_EQ(engine.state().copied_bytes(), static_cast<int64_t>(w.size() * sizeof(float)));
 }
 
 TEST(Prepared, WeightsThatTheProgramWritesAreReadAnew) {

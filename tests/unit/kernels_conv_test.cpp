@@ -1,4 +1,5 @@
 // Convolutions and their gradients against loops from the definition.
+#include "emulator/kernels/base/relayout.hpp"
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {
@@ -53,6 +54,41 @@ void for_products(const Geometry& g, const Shape& xs, const Shape& ws, const Sha
         if (inside) f(x, (oc * ws[1] + ic) * taps + tap, y);
       }
     }
+  }
+}
+
+// One image, which oneDNN's primitives leave to products.
+TEST(Conv, ReadsPanelsOfFixedWeightsFromMemory) {
+  for (const Geometry& g : {Geometry{1, 24, 48, 1, {9, 10}, {3, 3}, 1, 1, 1},
+                            {1, 40, 64, 1, {7, 7}, {1, 1}, 1, 0, 1},
+                            {1, 8, 64, 2, {6, 5}, {3, 2}, 2, 1, 1},
+                            {1, 300, 16, 1, {33}, {2}, 1, 0, 3}}) {
+    const size_t spatial = g.size.size();
+    Shape xs = {g.batch, g.in}, ws = {g.out, g.in / g.groups};
+    xs.insert(xs.end(), g.size.begin(), g.size.end());
+    ws.insert(ws.end(), g.kernel.begin(), g.kernel.end());
+    const ir::Attrs attrs = {{"strides", Ints(spatial, g.stride)},
+                             {"padding", Ints(spatial, g.padding)},
+                             {"dilation", Ints(spatial, g.dilation)},
+                             {"groups", g.groups}};
+    TestTensor w = random_f32(ws, 2), x = reordered(random_f32(xs, 1), true);
+    TestTensor last = reordered(w, true), panels(w.type), back(w.type);
+    const KernelRow& row = *all_kernels().find("conv");
+    KernelRun packing("conv", attrs, {&x, &last}), run("conv", attrs, {&x, &panels});
+    row.choose_layouts(packing.request);
+    ASSERT_TRUE(packing.bind());
+    packing.run(1);
+    run.request.input_fixed = {false, true};
+    row.choose_layouts(run.request);
+    const Layout layout = run.request.input_layouts[1];
+    ASSERT_EQ(layout.kind, Layout::Kind::kPanelsOfRows);
+    from_plain(layout, w.type, w.data.data(), panels.data.data());
+    to_plain(layout, w.type, panels.data.data(), back.data.data());
+    EXPECT_TRUE(back == w);
+    ASSERT_TRUE(run.bind());
+    EXPECT_EQ(run.kernel->workspace_bytes(), 0);
+    expect_deterministic(run);
+    EXPECT_TRUE(run.outputs[0] == packing.outputs[0]);
   }
 }
 

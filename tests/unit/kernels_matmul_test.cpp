@@ -1,4 +1,5 @@
 // linear and matmul against plain loops in double, over every route, with chains and half types.
+#include "emulator/kernels/base/relayout.hpp"
 #include "kernel_harness.hpp"
 #include "sample.hpp"
 
@@ -69,6 +70,65 @@ TEST(Matmul, BroadcastsBatches) {
       }
     }
   }
+}
+
+// Returns the layout that the row asks for of operand 1, when no step writes that operand.
+Layout panels_asked_for(KernelRun& run) {
+  run.request.input_fixed = {false, true, true};
+  run.request.input_fixed.resize(run.request.inputs.size());
+  all_kernels().find(run.request.op->name)->choose_layouts(run.request);
+  return run.request.input_layouts[1];
+}
+
+struct PanelCase {
+  const char* op;
+  bool ta, tb;
+  Shape a, b;
+};
+
+TEST(Matmul, ReadsPanelsOfAFixedOperandFromMemory) {
+  for (const PanelCase& c : {PanelCase{"linear", false, true, {30, 70}, {48, 70}},
+                             PanelCase{"linear", false, true, {2, 20, 33}, {16, 33}},
+                             PanelCase{"linear", false, true, {40, 64}, {64, 64}},
+                             PanelCase{"matmul", false, true, {97, 300}, {112, 300}},
+                             PanelCase{"matmul", false, false, {30, 70}, {70, 48}},
+                             PanelCase{"matmul", false, false, {64, 64}, {64, 64}},
+                             PanelCase{"matmul", true, false, {3, 40, 30}, {40, 32}}}) {
+    TestTensor a = random_f32(c.a, 1), b = random_f32(c.b, 2);
+    ir::Attrs attrs;
+    if (c.op == std::string("matmul")) attrs = {{"transpose_a", c.ta}, {"transpose_b", c.tb}};
+    KernelRun plain(c.op, attrs, {&a, &b});
+    ASSERT_TRUE(plain.bind());
+    plain.run(1);
+    TestTensor panels(b.type), back(b.type);
+    KernelRun run(c.op, attrs, {&a, &panels});
+    const Layout layout = panels_asked_for(run);
+    EXPECT_EQ(layout.kind, c.tb ? Layout::Kind::kPanelsOfRows : Layout::Kind::kPanelsOfColumns);
+    from_plain(layout, b.type, b.data.data(), panels.data.data());
+    EXPECT_FALSE(panels == b);
+    to_plain(layout, b.type, panels.data.data(), back.data.data());
+    EXPECT_TRUE(back == b);
+    ASSERT_TRUE(run.bind());
+    EXPECT_EQ(run.kernel->workspace_bytes(), 0);
+    expect_deterministic(run);
+    EXPECT_TRUE(run.outputs[0] == plain.outputs[0]) << c.op << c.ta << c.tb;
+  }
+}
+
+TEST(Matmul, AsksForPanelsOnlyWhereItWouldPackThem) {
+  TestTensor x = random_f32({30, 64}, 1), few = random_f32({8, 64}, 1), w = random_f32({48, 64}, 2),
+             ragged = random_f32({50, 64}, 2), deep = random_f32({2, 64, 48}, 2);
+  TestTensor half(DType::kF16, {48, 64}, -1, 1, 2), half_x(DType::kF16, {30, 64}, -1, 1, 1);
+  auto asks = [](KernelRun run) { return !(panels_asked_for(run) == Layout{}); };
+  EXPECT_TRUE(asks(KernelRun("linear", {}, {&x, &w})));
+  EXPECT_FALSE(asks(KernelRun("linear", {}, {&few, &w})));
+  EXPECT_FALSE(asks(KernelRun("linear", {}, {&x, &ragged})));
+  EXPECT_FALSE(asks(KernelRun("linear", {}, {&half_x, &half})));
+  EXPECT_FALSE(asks(KernelRun("matmul", {}, {&x, &deep})));
+  KernelRun written("linear", {}, {&x, &w});
+  written.request.input_fixed = {false, false};
+  all_kernels().find("linear")->choose_layouts(written.request);
+  EXPECT_TRUE(written.request.input_layouts[1] == Layout{});
 }
 
 TEST(Linear, AddsBiasAndRunsTheChainOnItsBlocks) {

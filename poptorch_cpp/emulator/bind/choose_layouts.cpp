@@ -79,16 +79,19 @@ class StateLayouts {
     return request.input_layouts[operand];
   }
 
+  bool all_accept(const Users& users, const Layout& layout) const {
+    return std::all_of(users.ops.begin(), users.ops.end(), [&](const auto& user) {
+      return wanted(*user.first, user.second, layout) == layout;
+    });
+  }
+
   void settle(int32_t id, const Users& users) {
     Storage& storage = plan_.storages[id];
     if (!is_kept(id) || storage.resized || users.plain_only) return;
     for (const auto& [node, operand] : users.ops) {
       const Layout layout = wanted(*node, operand, {});
       if (layout.kind == LayoutKind::kPlain) continue;
-      const bool all = std::all_of(users.ops.begin(), users.ops.end(), [&](const auto& user) {
-        return wanted(*user.first, user.second, layout) == layout;
-      });
-      if (!all || !take_followers(users)) continue;
+      if (!all_accept(users, layout) || !take_followers(users, layout)) continue;
       storage.layout = layout;
       for (int32_t follower : followers_) {
         plan_.storages[follower].layout = layout;
@@ -99,10 +102,10 @@ class StateLayouts {
 
   // Collects the other states of the chains, which must get the same layout. Returns false if one
   // of them cannot, because of its other users.
-  bool take_followers(const Users& users) {
+  bool take_followers(const Users& users, const Layout& layout) {
     followers_.clear();
     for (const Chain* chain : users.chains) {
-      if (chain->random) return false;
+      if (chain->random || layout.is_panels()) return false;
       for (const auto* ids : {&chain->inputs, &chain->outputs}) {
         for (ValueId id : *ids) {
           if (id == kNoValue) continue;
@@ -114,6 +117,7 @@ class StateLayouts {
           const Storage& held = plan_.storages[other];
           const bool same_size = ir::size_of(type.dtype) == ir::size_of(held.type.dtype);
           if (others.plain_only || held.resized || !same_size) return false;
+          if (!all_accept(others, layout)) return false;
           if (others.ops.empty()) followers_.insert(other);
           for (const Chain* further : others.chains) {
             if (std::find(users.chains.begin(), users.chains.end(), further) ==
@@ -159,8 +163,7 @@ class ValueLayouts {
   ValueId in_layout(ValueId id, const Layout& layout) {
     if (id == kNoValue || storage(id).layout == layout) return id;
     const Storage held = storage(id);
-    const bool read_only = held.writers == 0 && held.base != Base::kArena;
-    if (read_only && !held.resized) return kept_copy(id, layout);
+    if (held.is_fixed()) return kept_copy(id, layout);
     const std::pair entry(id, layout.kind);
     const bool keeps = held.base == Base::kArena && held.writers == 1;
     if (auto known = copies_.find(entry); keeps && known != copies_.end()) return known->second;

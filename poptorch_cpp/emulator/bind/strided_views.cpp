@@ -164,6 +164,7 @@ bool StridedViews::chooses_layout(const Instruction& instruction) const {
   if (!row || !row->choose_layouts || def.elementwise) return false;
   KernelRequest request = make_request(plan_, instruction, def, instruction.inputs,
                                        instruction.outputs, 1, plan_.options.threads);
+  request.input_fixed.assign(request.inputs.size(), false);  // their layouts concern no other value
   row->choose_layouts(request);
   auto is_plain = [](const Layout& layout) { return layout.kind == Layout::Kind::kPlain; };
   return !std::ranges::all_of(request.input_layouts, is_plain) ||

@@ -57,7 +57,8 @@ constexpr std::array<StepRow, 18> kStepRows = {{{Step::Kind::kKernel, "", ""},
 inline const StepRow& row_of(Step::Kind kind) { return kStepRows[static_cast<size_t>(kind)]; }
 
 // The words are indexed by the values of Layout::Kind, Provider and Way.
-constexpr std::array<std::string_view, 2> kLayoutWords = {"plain", "channels_last"};
+constexpr std::array<std::string_view, 4> kLayoutWords = {"plain", "channels_last",
+                                                          "panels_of_rows", "panels_of_columns"};
 constexpr std::array<std::string_view, 4> kProviderWords = {"fast", "reference", "bookkeeping",
                                                             "foreign"};
 constexpr std::array<std::string_view, 3> kWayWords = {"local", "shared", "sent"};

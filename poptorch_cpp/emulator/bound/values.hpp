@@ -35,6 +35,8 @@ struct Storage {
       -1;  // a copy in another layout of this state or constant, kept up to date outside runs
   bool kept = false;  // shares its part of the arena with nothing: a prepared workspace
   int64_t bytes() const { return type.bytes(); }
+  // Whether it is a state or a constant that no node writes, and that is seen as a whole.
+  bool is_fixed() const { return base != Base::kArena && writers == 0 && !resized; }
   // Whether it may be held in another layout than plain.
   bool takes_any_layout() const { return base == Base::kArena && writers == 1 && !resized; }
 };

@@ -50,6 +50,9 @@ class DeclarationVerifier {
     if (storage.resized && !(storage.layout == Layout{})) {
       refuse(name, " is used with several shapes, but its layout is not plain.");
     }
+    if (storage.layout.is_panels() && !storage.is_fixed()) {
+      refuse(name, " is in panels, but a step writes it.");
+    }
     if (storage.copy_of < 0) return;
     if (!index_ok(storage.copy_of, code_.storages.size()))
       refuse(name, " copies a storage that does not exist.");

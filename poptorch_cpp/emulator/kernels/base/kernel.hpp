@@ -39,6 +39,9 @@ struct KernelRequest {
   std::vector<ir::Type> outputs;
   std::vector<Layout> input_layouts;
   std::vector<Layout> output_layouts;
+  // Whether an operand is a state or a constant that no step writes: the engine can hold it in any
+  // layout at no cost for a run. Operands beyond the end of the list are not.
+  std::vector<bool> input_fixed;
   std::vector<bool> output_used;
   uint64_t op_id = 0;
   int replicas = 1;  // that run the program

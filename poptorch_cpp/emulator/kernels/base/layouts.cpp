@@ -58,7 +58,8 @@ void choose_elementwise_layouts(KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const auto& type = request.inputs[i];
     const Layout& offered = request.input_layouts[i];
-    if (!type || type->shape != result.shape || offered.kind == Layout::Kind::kPlain) continue;
+    if (!type || type->shape != result.shape) continue;
+    if (offered.kind == Layout::Kind::kPlain || offered.is_panels()) continue;
     chosen = offered;
     break;
   }

@@ -1,9 +1,11 @@
 // Plain and channels-last differ, in every image, by the transpose of a [channels, positions]
-// matrix.
+// matrix. Panels of rows are the transpose of blocks of rows, panels of columns are their copies.
 #include "emulator/kernels/base/relayout.hpp"
 
 #include <cstring>
+#include <vector>
 
+#include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/transpose_block.hpp"
 #include "support/error.hpp"
 
@@ -49,6 +51,43 @@ Images images_of(const ir::Type& type) {
   return images;
 }
 
+// Calls copy(element of the matrix, element of the panels, elements) for each run of elements that
+// follow each other in both.
+template <typename Copy>
+void for_panel_rows(const ir::Type& type, Copy copy) {
+  const int64_t k = type.shape[0], n = type.shape[1];
+  for (int64_t panel = 0; panel < n / kPanel; ++panel) {
+    for (int64_t p = 0; p < k; ++p) {
+      copy(p * n + panel * kPanel, (panel * k + p) * kPanel, kPanel);
+    }
+  }
+}
+
+// Transposes each block of kPanel rows of a [n, k] matrix to [k, kPanel], or back. The rows of
+// images are channels-last.
+void transpose_panels(const ir::Type& type, const std::byte* from, std::byte* to, bool to_panels) {
+  const Images images = images_of(type);
+  const int64_t element = ir::size_of(type.dtype), k = type.elements() / type.shape[0];
+  const int64_t row_bytes = k * element;
+  const bool reorders = type.rank() >= 3;
+  std::vector<std::byte> rows(reorders ? kPanel * row_bytes : 0);
+  for (int64_t row = 0; row < type.shape[0]; row += kPanel) {
+    const std::byte* in = from + row * row_bytes;
+    std::byte* out = to + row * row_bytes;
+    for (int64_t i = 0; reorders && to_panels && i < kPanel; ++i) {
+      transpose(element, in + i * row_bytes, rows.data() + i * row_bytes, images.channels,
+                images.positions);
+    }
+    const bool through_rows = reorders && !to_panels;
+    transpose(element, reorders && to_panels ? rows.data() : in, through_rows ? rows.data() : out,
+              to_panels ? kPanel : k, to_panels ? k : kPanel);
+    for (int64_t i = 0; through_rows && i < kPanel; ++i) {
+      transpose(element, rows.data() + i * row_bytes, out + i * row_bytes, images.positions,
+                images.channels);
+    }
+  }
+}
+
 class Reorder final : public BoundKernel {
  public:
   Reorder(const ir::Type& type, Layout to)
@@ -85,6 +124,13 @@ void from_plain(const Layout& layout, const ir::Type& type, const std::byte* pla
                   images.channels, images.positions);
       }
       break;
+    case Layout::Kind::kPanelsOfRows:
+      return transpose_panels(type, plain, to, true);
+    case Layout::Kind::kPanelsOfColumns:
+      return for_panel_rows(type, [&](int64_t in_matrix, int64_t in_panels, int64_t count) {
+        const int64_t size = ir::size_of(type.dtype);
+        std::memcpy(to + in_panels * size, plain + in_matrix * size, count * size);
+      });
   }
 }
 
@@ -100,6 +146,13 @@ void to_plain(const Layout& layout, const ir::Type& type, const std::byte* from,
                   images.positions, images.channels);
       }
       break;
+    case Layout::Kind::kPanelsOfRows:
+      return transpose_panels(type, from, plain, false);
+    case Layout::Kind::kPanelsOfColumns:
+      return for_panel_rows(type, [&](int64_t in_matrix, int64_t in_panels, int64_t count) {
+        const int64_t size = ir::size_of(type.dtype);
+        std::memcpy(plain + in_matrix * size, from + in_panels * size, count * size);
+      });
   }
 }
 

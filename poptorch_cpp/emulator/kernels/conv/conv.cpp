@@ -1,6 +1,7 @@
 // Kernel rows of the convolutions. Activations and weights are channels-last, so that a kernel
 // position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/panels.hpp"
 #include "emulator/kernels/conv/conv_depthwise.hpp"
 #include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_grad.hpp"
@@ -20,9 +21,24 @@ void choose_channels_last(KernelRequest& request) {
   for (Layout& layout : request.output_layouts) layout.kind = Layout::Kind::kChannelsLast;
 }
 
+ConvShape shape_of_conv(const KernelRequest& request) {
+  return ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
+                       request.outputs[0].shape);
+}
+
+// Where the kernel would be a product with packed weights, they are held in panels.
+void choose_layouts_of_conv(KernelRequest& request) {
+  choose_channels_last(request);
+  const auto shape = shape_of_conv(request);
+  if (may_hold_panels(request, shape.group_out()) && !shape.depthwise() && !suits_onednn(shape)) {
+    request.input_layouts[1].kind = Layout::Kind::kPanelsOfRows;
+  }
+}
+
 bool channels_last(const KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
+    if (i == 1 && request.input_layouts[i].is_panels()) continue;
     if (image && request.input_layouts[i].kind != Layout::Kind::kChannelsLast) return false;
   }
   return request.output_layouts[0].kind == Layout::Kind::kChannelsLast &&
@@ -31,8 +47,7 @@ bool channels_last(const KernelRequest& request) {
 
 std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
-  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
-                                   request.outputs[0].shape);
+  const auto shape = shape_of_conv(request);
   if (has_half_partials(request)) return make_half_partials_conv(request, shape);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise(request, shape)) return kernel;
@@ -40,23 +55,21 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (auto kernel = make_onednn_conv(request, shape)) return kernel;
   const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
                            .tap_stride = shape.group_in(),
-                           .group_stride = shape.group_out() * shape.depth()};
+                           .group_stride = shape.group_out() * shape.depth(),
+                           .in_panels = request.input_layouts[1].is_panels()};
   const bool bias = request.inputs.size() > 2 && request.inputs[2];
   return make_conv_gemm(request, shape, weights,
                         {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
 }
 
 std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
-  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
-                                   request.outputs[0].shape);
-  return make_onednn_conv(request, shape);
+  return make_onednn_conv(request, shape_of_conv(request));
 }
 
 // Convolutions of one half type run on halves, except where oneDNN has a primitive for floats.
 std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
   if (!has_one_half_type(request) || !channels_last(request)) return nullptr;
-  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.inputs[1]->shape,
-                                   request.outputs[0].shape);
+  const auto shape = shape_of_conv(request);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise_halves(request, shape)) return kernel;
   }
@@ -116,7 +129,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
 void add_conv_kernels(KernelTable& table) {
   table.add({.op = "conv",
              .bind = bind_conv_of_type,
-             .choose_layouts = choose_channels_last,
+             .choose_layouts = choose_layouts_of_conv,
              .takes_epilogue = true});
   table.add({.op = "conv_transpose",
              .bind = bind_floats<bind_transpose>,

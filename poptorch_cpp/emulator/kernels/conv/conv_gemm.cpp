@@ -19,20 +19,24 @@ class ConvGemm final : public BoundKernel {
         std::clamp<int64_t>(s_.group_out() / 64, 1, divide_up(wanted, pixel_parts_ * s_.groups));
     patch_floats_ = s_.pointwise() ? 0 : std::min(kPixels, s_.out_pixels()) * chunk();
   }
-  int phases() const override { return 2; }
+  int phases() const override { return view_.in_panels ? 1 : 2; }
   int tasks(int phase) const override {
-    return static_cast<int>(phase == 0 ? pack_parts() * s_.groups
-                                       : pixel_parts_ * col_parts_ * s_.groups);
+    return static_cast<int>(phase + 1 < phases() ? pack_parts() * s_.groups
+                                                 : pixel_parts_ * col_parts_ * s_.groups);
   }
   int64_t scratch_bytes() const override {
     return round_up(4 * patch_floats_, 64) + epilogue_.scratch_bytes();
   }
-  int64_t workspace_bytes() const override { return 4 * group_floats() * s_.groups; }
-  std::vector<int> prepared_operands() const override { return {at_.w}; }
+  int64_t workspace_bytes() const override {
+    return view_.in_panels ? 0 : 4 * group_floats() * s_.groups;
+  }
+  std::vector<int> prepared_operands() const override {
+    return view_.in_panels ? std::vector<int>{} : std::vector{at_.w};
+  }
   int64_t estimated_ns() const override { return ns_; }
 
   void run(const KernelArgs& args, int phase, int task) const override {
-    if (phase == 0) return pack(args, task);
+    if (phase + 1 < phases()) return pack(args, task);
     const int64_t col_part = task % col_parts_, rest = task / col_parts_;
     const int64_t group = rest % s_.groups, pixel_part = rest / s_.groups;
     const Range pixels = part_of(s_.out_pixels(), pixel_parts_, pixel_part);
@@ -64,8 +68,9 @@ class ConvGemm final : public BoundKernel {
   void block(const KernelArgs& args, int64_t group, Range pixels, Range cols) const {
     float* patches = reinterpret_cast<float*>(args.scratch);
     const float* x = input_of<float>(args, at_.x);
-    const float* packed = reinterpret_cast<const float*>(args.workspace) + group * group_floats() +
-                          cols.begin * s_.depth();
+    const std::byte* panels = view_.in_panels ? args.buffers[at_.w] : args.workspace;
+    const float* packed =
+        reinterpret_cast<const float*>(panels) + group * group_floats() + cols.begin * s_.depth();
     const int64_t channel = group * s_.group_out() + cols.begin;
     const int64_t first = pixels.begin * s_.out_channels + channel;
     float* y = buffer_of<float>(args, at_.y) + first;

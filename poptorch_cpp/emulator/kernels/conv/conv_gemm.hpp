@@ -16,6 +16,7 @@ struct WeightView {
   int64_t tap_stride = 0;  // elements between kernel positions
   int64_t group_stride = 0;
   bool flipped = false;
+  bool in_panels = false;  // in memory already
 };
 
 // Numbers of the buffers: x at `x`, weights at `w`, bias at `bias` (-1: none), result at `y`.

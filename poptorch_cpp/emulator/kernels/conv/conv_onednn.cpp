@@ -120,14 +120,18 @@ class OneDnnConv final : public BoundKernel {
 };
 
 std::unique_ptr<BoundKernel> make(const KernelRequest& request, const ConvShape& s, bool backward) {
-  if (s.batch == 1 || s.flops() < onednn::kLeastFlops) return nullptr;
-  if (s.out_pixels() / s.batch < kLeastPixels) return nullptr;
+  if (!suits_onednn(s)) return nullptr;
   auto kernel = std::make_unique<OneDnnConv>(request, s, backward);
   if (!kernel->make()) return nullptr;
   return kernel;
 }
 
 }  // namespace
+
+bool suits_onednn(const ConvShape& s) {
+  return s.batch > 1 && s.flops() >= onednn::kLeastFlops &&
+         s.out_pixels() / s.batch >= kLeastPixels;
+}
 
 std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest& request,
                                               const ConvShape& shape) {

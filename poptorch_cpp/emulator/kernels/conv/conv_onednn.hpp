@@ -5,6 +5,8 @@
 
 namespace poptorch::emulator {
 
+// Returns whether the shape is worth a primitive; oneDNN may not have one.
+bool suits_onednn(const ConvShape& shape);
 // Forward: inputs are x, w and an optional bias; output and epilogue are as for any kernel.
 // Backward: inputs are the gradient of y, and w; the output is the gradient of x, whose geometry is
 // `shape`. Returns nullptr where the loops of conv_gemm.hpp are the better choice.

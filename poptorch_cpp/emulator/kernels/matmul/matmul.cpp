@@ -1,30 +1,14 @@
 // linear and matmul: products of matrices, split into blocks of rows and columns. Bias and the
 // fused chain are applied to each block while it is in cache.
 #include "emulator/kernels/base/families.hpp"
-#include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
+#include "emulator/kernels/matmul/product.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 using ir::DType;
-using ir::Shape;
-
-enum class Route {
-  kRows,    // b as it stands, row-major
-  kDots,    // b as it stands, column-major
-  kPacked,  // b packed into panels first
-};
-
-struct Product {
-  int64_t m, n, k;
-  OperandView a, b;                       // strides; data is set at run
-  std::vector<int64_t> a_batch, b_batch;  // offset of every matrix of the batch
-  std::vector<int64_t> b_distinct;        // offsets of the different b's
-  DType bias = DType::kF32, result = DType::kF32;
-  bool has_bias = false;
-};
 
 void convert_by(MicroFn fn, const void* from, void* to, int64_t n) {
   MicroArgs args;
@@ -41,8 +25,8 @@ class Gemm final : public BoundKernel {
         output_(static_cast<int>(request.inputs.size())),
         keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]),
         half_result_(ir::is_half(p_.result)),
-        half_partials_(has_half_partials(request)) {
-    choose_route();
+        half_partials_(p_.half_partials),
+        route_(route_of(p_)) {
     in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
                     !p_.has_bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
@@ -63,29 +47,29 @@ class Gemm final : public BoundKernel {
     note_conversions(request);
     place_scratch();
   }
-  int phases() const override { return route_ == Route::kPacked || !converted_.empty() ? 2 : 1; }
+  int phases() const override { return packs() || !converted_.empty() ? 2 : 1; }
   int tasks(int phase) const override {
     if (phase + 1 == phases()) {
       return static_cast<int>(row_parts_ * col_parts_ * p_.a_batch.size());
     }
-    if (route_ == Route::kPacked) return static_cast<int>(pack_parts() * p_.b_distinct.size());
+    if (packs()) return static_cast<int>(pack_parts() * p_.b_distinct.size());
     int64_t chunks = 0;
     for (const Converted& operand : converted_) chunks += divide_up(operand.elements, kChunk);
     return static_cast<int>(chunks);
   }
   int64_t scratch_bytes() const override { return own_bytes_ + epilogue_.scratch_bytes(); }
   int64_t workspace_bytes() const override {
-    if (route_ != Route::kPacked) return converted_bytes_;
+    if (!packs()) return converted_bytes_;
     return packed_bytes() * static_cast<int64_t>(p_.b_distinct.size());
   }
   std::vector<int> prepared_operands() const override {
-    return route_ == Route::kPacked ? std::vector{1} : std::vector<int>{};
+    return packs() ? std::vector{1} : std::vector<int>{};
   }
   int64_t estimated_ns() const override { return ns_ * static_cast<int64_t>(p_.a_batch.size()); }
 
   void run(const KernelArgs& args, int phase, int task) const override {
     if (phase + 1 < phases()) {
-      return route_ == Route::kPacked ? pack(args, task) : convert(args, task);
+      return packs() ? pack(args, task) : convert(args, task);
     }
     const int64_t col_part = task % col_parts_, rest = task / col_parts_;
     const int64_t row_part = rest % row_parts_, batch = rest / row_parts_;
@@ -109,17 +93,6 @@ class Gemm final : public BoundKernel {
     int64_t elements, offset;
   };
 
-  void choose_route() {
-    if (half_partials_) return;
-    const bool b_rows = p_.b.col == 1, b_columns = p_.b.row == 1 && p_.a.col == 1;
-    if (b_rows && (p_.m <= 24 || p_.k <= 32)) {
-      route_ = Route::kRows;
-    } else if (b_columns && p_.m <= 24) {
-      route_ = Route::kDots;
-    } else {
-      route_ = Route::kPacked;
-    }
-  }
   // Notes the operands that the product reads as floats but that are halves.
   void note_conversions(const KernelRequest& request) {
     if (route_ == Route::kPacked) return;
@@ -176,7 +149,8 @@ class Gemm final : public BoundKernel {
   OperandView packed_b(const KernelArgs& args, int64_t batch, int64_t col) const {
     const auto at = std::find(p_.b_distinct.begin(), p_.b_distinct.end(), p_.b_batch[batch]);
     const int64_t which = at - p_.b_distinct.begin();
-    return OperandView(args.workspace + which * packed_bytes(), 1, p_.k, p_.b.element).from(0, col);
+    const std::byte* packed = packs() ? args.workspace : args.buffers[1];
+    return OperandView(packed + which * packed_bytes(), 1, p_.k, p_.b.element).from(0, col);
   }
   void pack(const KernelArgs& args, int64_t task) const {
     const int64_t part = task % pack_parts(), which = task / pack_parts();
@@ -242,6 +216,9 @@ class Gemm final : public BoundKernel {
     if (epilogue_) run_epilogue(args, rows.size(), cols.size(), first);
   }
 
+  // Returns whether the first phase packs b.
+  bool packs() const { return route_ == Route::kPacked && !p_.b_in_panels; }
+
   bool has_ending() const {
     return route_ == Route::kPacked && !half_result_ && !half_partials_ && epilogue_.is_ending();
   }
@@ -297,85 +274,22 @@ class Gemm final : public BoundKernel {
   bool in_registers_ = false;
   bool keep_;  // output 0 itself is used, not only the chain's result
   bool half_result_, half_partials_;
-  Route route_ = Route::kPacked;
+  Route route_;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;
   std::vector<Converted> converted_;
   int64_t converted_bytes_ = 0;
   int64_t held_at_ = 0, halves_at_ = 0, bias_at_ = 0, packing_at_ = 0, own_bytes_ = 0;
 };
 
-std::unique_ptr<BoundKernel> make(const KernelRequest& request, Product product) {
-  if (request.outputs[0].elements() == 0) return nullptr;
-  product.a.element = element_of(request.inputs[0]->dtype);
-  product.b.element = element_of(request.inputs[1]->dtype);
-  product.result = request.outputs[0].dtype;
-  if (product.has_bias) product.bias = request.inputs[2]->dtype;
-  product.b_distinct = product.b_batch;
-  std::sort(product.b_distinct.begin(), product.b_distinct.end());
-  product.b_distinct.erase(std::unique(product.b_distinct.begin(), product.b_distinct.end()),
-                           product.b_distinct.end());
-  return std::make_unique<Gemm>(request, std::move(product));
-}
-
-OperandView strides(int64_t row, int64_t col) {
-  return {static_cast<const float*>(nullptr), row, col};
-}
-
 std::unique_ptr<BoundKernel> bind_linear(const KernelRequest& request) {
-  const ir::Type &x = *request.inputs[0], &w = *request.inputs[1];
-  const int64_t in = w.shape[1], out = w.shape[0];
-  if (in == 0 || out == 0) return nullptr;
-  return make(request, {.m = x.elements() / in,
-                        .n = out,
-                        .k = in,
-                        .a = strides(in, 1),
-                        .b = strides(1, in),
-                        .a_batch = {0},
-                        .b_batch = {0},
-                        .b_distinct = {},
-                        .has_bias = request.inputs.size() > 2 && request.inputs[2]});
-}
-
-// Returns an operand's matrix offset for every index of the broadcast batch.
-std::vector<int64_t> batch_offsets(const Shape& operand, const Shape& batch) {
-  const int64_t matrix = operand[operand.size() - 1] * operand[operand.size() - 2];
-  const Shape strides = broadcast_strides(Shape(operand.begin(), operand.end() - 2), batch);
-  std::vector<int64_t> offsets;
-  for (int64_t i = 0; i < ir::element_count(batch); ++i) {
-    int64_t rest = i, offset = 0;
-    for (size_t d = batch.size(); d-- > 0;) {
-      offset += rest % batch[d] * strides[d];
-      rest /= batch[d];
-    }
-    offsets.push_back(offset * matrix);
-  }
-  return offsets;
+  const ir::Type& w = *request.inputs[1];
+  if (w.elements() == 0 || request.outputs[0].elements() == 0) return nullptr;
+  return std::make_unique<Gemm>(request, product_of_linear(request));
 }
 
 std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
-  const Shape &a = request.inputs[0]->shape, &b = request.inputs[1]->shape;
-  const Shape& y = request.outputs[0].shape;
-  const bool ta = request.attr<bool>("transpose_a"), tb = request.attr<bool>("transpose_b");
-  const int64_t a_cols = a.back(), b_cols = b.back();
-  Product p{.m = y[y.size() - 2],
-            .n = y.back(),
-            .k = ta ? a[a.size() - 2] : a_cols,
-            .a = ta ? strides(1, a_cols) : strides(a_cols, 1),
-            .b = tb ? strides(1, b_cols) : strides(b_cols, 1),
-            .a_batch = {},
-            .b_batch = {},
-            .b_distinct = {}};
-  const Shape batch(y.begin(), y.end() - 2);
-  const bool one_b = ir::element_count(Shape(b.begin(), b.end() - 2)) == 1;
-  if (one_b && !ta && ir::element_count(a) == ir::element_count(batch) * p.m * p.k) {
-    // Every matrix of the batch has the same b: the batch is one tall matrix.
-    p.m *= ir::element_count(batch);
-    p.a_batch = p.b_batch = {0};
-  } else {
-    p.a_batch = batch_offsets(a, batch);
-    p.b_batch = batch_offsets(b, batch);
-  }
-  return make(request, std::move(p));
+  if (request.outputs[0].elements() == 0) return nullptr;
+  return std::make_unique<Gemm>(request, product_of_matmul(request));
 }
 
 }  // namespace
@@ -383,10 +297,12 @@ std::unique_ptr<BoundKernel> bind_matmul(const KernelRequest& request) {
 void add_matmul_kernels(KernelTable& table) {
   table.add({.op = "linear",
              .bind = bind_with_halves<bind_linear>,
+             .choose_layouts = choose_layouts_of_product<product_of_linear>,
              .takes_epilogue = true,
              .reads_halves = true});
   table.add({.op = "matmul",
              .bind = bind_with_halves<bind_matmul>,
+             .choose_layouts = choose_layouts_of_product<product_of_matmul>,
              .takes_epilogue = true,
              .reads_halves = true});
 }
