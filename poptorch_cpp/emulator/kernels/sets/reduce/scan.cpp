@@ -102,10 +102,11 @@ class LineScan final : public BoundKernel {
     const Operands at = operands(args, row * lines_.size);
     Sum values[rows];
     std::fill_n(values, rows, kFirst);
-    for (int64_t n = 0; n < lines_.size; n += kScanLines) {
-      const int64_t count = std::min(kScanLines, lines_.size - n);
+    constexpr int64_t kSome = 64;  // elements of a line
+    for (int64_t n = 0; n < lines_.size; n += kSome) {
+      const int64_t count = std::min(kSome, lines_.size - n);
       const int64_t first = reverse_ ? lines_.size - n - count : n;
-      T held_x[rows][kScanLines], held_b[rows][kScanLines], held_y[rows][kScanLines];
+      T held_x[rows][kSome], held_b[rows][kSome], held_y[rows][kSome];
       const T *x[rows], *b[rows];
       T* y[rows];
       for (int64_t r = 0; r < rows; ++r) {
@@ -132,7 +133,7 @@ class LineScan final : public BoundKernel {
     Sum values[kMostLines];
     std::fill_n(values, count, kFirst);
     for (int64_t n = 0, row = begin; n < lines_.size; ++n, row += step) {
-      T held_x[kScanLines], held_b[kScanLines], held_y[kScanLines];
+      T held_x[kMostLines], held_b[kMostLines], held_y[kMostLines];
       const T* x = values_of(operands.x + row, count, held_x);
       const T* b = how == Scanned::kRecurrence ? values_of(operands.b + row, count, held_b) : x;
       T* y = results_of(operands.y + row, held_y);
