@@ -9,6 +9,7 @@
 #include "emulator/kernels/conv/conv_halves.hpp"
 #include "emulator/kernels/conv/conv_onednn.hpp"
 #include "emulator/kernels/conv/conv_transpose.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -66,14 +67,23 @@ std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
   return make_onednn_conv(request, shape_of_conv(request));
 }
 
-// Convolutions of one half type run on halves, except where oneDNN has a primitive for floats.
+// Returns whether products of matrices of bfloat16 repay the gathering of patches.
+bool repays_matrices(ir::DType dtype, const ConvShape& shape) {
+  constexpr int64_t kLeastOut = 64;
+  return dtype == ir::DType::kBF16 && kernel_set().gemm.multiplies_matrices &&
+         shape.group_out() >= kLeastOut && shape.depth() % 2 == 0;
+}
+
+// Convolutions of one half type run on halves, except where oneDNN has a primitive for floats that
+// is faster.
 std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
   if (!has_one_half_type(request) || !channels_last(request)) return nullptr;
   const auto shape = shape_of_conv(request);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise_halves(request, shape)) return kernel;
   }
-  if (sums_of_halves(request.outputs[0].dtype, shape) == 1) {
+  const ir::DType dtype = request.outputs[0].dtype;
+  if (sums_of_halves(dtype, shape) == 1 && !repays_matrices(dtype, shape)) {
     if (auto kernel = bind_widened(request, bind_onednn_conv)) return kernel;
   }
   return make_conv_halves(request, shape);
