@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from poptorch._impl.command_line import env_command
+
 from benchmarks.ops import summary
 from benchmarks.ops.case import SIZES
 from benchmarks.ops.tables import UNMEASURED
 
 INTRODUCTION = """# Speed of the ops
 
-Made by `python -m benchmarks.ops --threads 1 2 --page docs/op-speed.md`.
+Made by `python -m benchmarks.ops --threads {threads} --page docs/op-speed.md` on one host:
+{processor}, with {sets}.
 
 - A ratio is the time of eager torch (in float32 or in the same dtype, whichever is faster) divided
-  by ours. A cell has the ratios of the small, the typical and the large size.
+  by ours. A cell has the ratios of these sizes: {sizes}.
 - A time is the slope between n and 2n repetitions in one call.
 - The roofline is the larger of two times: the FLOPs of the products over the host's rate in
   float32, and the bytes of all ops over its bandwidth for a working set of this size.
@@ -49,8 +52,16 @@ def _table(lines: list[dict]) -> list[str]:
 
 
 def text(lines: list[dict]) -> str:
-    parts = [INTRODUCTION, summary.overview(lines), ""]
-    for threads in sorted({line["threads"] for line in lines}):
+    counts = sorted({line["threads"] for line in lines})
+    host = env_command.describe()["host"]
+    introduction = INTRODUCTION.format(
+        threads=" ".join(map(str, counts)),
+        sizes=", ".join(size for size in SIZES if any(line["size"] == size for line in lines)),
+        processor=host["processor"],
+        sets=", ".join(host["instruction sets"]),
+    )
+    parts = [introduction, summary.overview(lines), ""]
+    for threads in counts:
         for gradients in (False, True):
             chosen = [
                 line for line in lines
