@@ -13,7 +13,7 @@ struct Plain {
     return x;
   }
 };
-struct Half {
+struct Rounded {
   template <typename V>
   static V round(V x) {
     return round_to_half(x);

@@ -91,10 +91,10 @@ constexpr JoinedStep adam_as() {
 
 constinit const JoinedSteps kJoinedSteps = {
     .moving_average = {{moving_average<Plain, false>, moving_average<Plain, true>},
-                       {moving_average<Half, false>, moving_average<Half, true>}},
-    .root_ratio = {root_ratio<Plain>, root_ratio<Half>},
-    .adam = {{{adam_as<Plain, Plain, Wide>(), {}}, {adam_as<Plain, Half, Wide>(), {}}},
-             {{adam_as<Half, Plain, Wide>(), adam_as<Half, Plain, Stored>()},
-              {adam_as<Half, Half, Wide>(), adam_as<Half, Half, Stored>()}}}};
+                       {moving_average<Rounded, false>, moving_average<Rounded, true>}},
+    .root_ratio = {root_ratio<Plain>, root_ratio<Rounded>},
+    .adam = {{{adam_as<Plain, Plain, Wide>(), {}}, {adam_as<Plain, Rounded, Wide>(), {}}},
+             {{adam_as<Rounded, Plain, Wide>(), adam_as<Rounded, Plain, Stored>()},
+              {adam_as<Rounded, Rounded, Wide>(), adam_as<Rounded, Rounded, Stored>()}}}};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
