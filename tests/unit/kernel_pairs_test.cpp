@@ -17,7 +17,8 @@ struct PairSize {
   int64_t m, n, k;
 };
 const PairSize kPairSizes[] = {{1, 1, 1},    {1, 16, 5},    {8, 512, 784},  {5, 17, 10},
-                               {13, 33, 66}, {25, 15, 300}, {96, 100, 258}, {7, 8, 33}};
+                               {13, 33, 66}, {25, 15, 300}, {96, 100, 258}, {7, 8, 33},
+                               {3, 150, 70}, {4, 75, 129}};
 
 constexpr float kGreatest = std::numeric_limits<float>::infinity();
 constexpr double kGreatestSum = std::numeric_limits<float>::max();

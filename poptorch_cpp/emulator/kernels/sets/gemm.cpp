@@ -1,4 +1,5 @@
 // This file is compiled once for each instruction set.
+#include "emulator/kernels/sets/few_rows.hpp"
 #include "emulator/kernels/sets/gemm_dots.hpp"
 #include "emulator/kernels/sets/gemm_panels.hpp"
 #include "emulator/kernels/sets/parts.hpp"
@@ -129,6 +130,12 @@ class UnpackedRows {
 
 void by_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
              const float* bias, float* c, int64_t ldc) {
+  if (m <= kFewRows && b.element == Element::kHalf) {
+    return by_few_rows<Element::kHalf>(m, n, k, a, b, bias, c, ldc);
+  }
+  if (m <= kFewRows && b.element == Element::kBfloat) {
+    return by_few_rows<Element::kBfloat>(m, n, k, a, b, bias, c, ldc);
+  }
   // The loop takes some rows of b at a time, over all columns. b streams from memory once, in
   // order, and the part that one panel of rows reads stays in cache for the next. Sums resume from
   // c, bit-identically.
@@ -138,8 +145,9 @@ void by_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const Operan
     const int64_t depth = std::min(kRowsDepth, k - p);
     const OperandView block = a.from(0, p);
     LeftBlock pairs, floats;
-    const bool paired = is_paired(b.element) && a.element == b.element && depth % 2 == 0 &&
-                        left_pairs(block, m, depth, held_pairs, pairs);
+    // Processors that multiply matrices have no faster products of pairs than of floats.
+    const bool paired = !kMultipliesMatrices && is_paired(b.element) && a.element == b.element &&
+                        depth % 2 == 0 && left_pairs(block, m, depth, held_pairs, pairs);
     bool has_floats = false;
     UnpackedRows rows(b.from(p, 0), depth, paired);
     for (int64_t j = 0; j < n; j += kTileColumns) {
