@@ -11,6 +11,7 @@
 #include "support/faults.hpp"
 #include "support/pass_faults.hpp"
 #include "support/regions.hpp"
+#include "support/watch.hpp"
 
 namespace poptorch::session {
 
@@ -42,6 +43,7 @@ std::unique_ptr<Executable> compile(std::unique_ptr<ir::Module> module, const Ho
   const support::CompilationFaults faults;
   const int64_t began = RunClock::now();
   const auto made = [&] {
+    support::check_interrupt();  // a kept program needs no pass that does
     const ir::Registry& registry = module->registry();
     const int steps = compile::compile_steps(*module);
     compile::Compiled forms = compiled(std::move(module), options, progress, faults.is_due());

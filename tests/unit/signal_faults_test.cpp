@@ -184,6 +184,14 @@ INSTANTIATE_TEST_SUITE_P(Places, SignalFaultOfPass,
                          testing::Values("1", "1:differentiate", "1:differentiate:5",
                                          "1:canonicalise:3"));
 
+TEST(SignalFaultOfCompilation, StopsOneThatTakesAKeptProgram) {
+  model_of();
+  const Handling handling(SIGINT);
+  const Arming fault("compile:1:SIGINT");
+  Watch watch([] { return received > 0; }, kNever);
+  EXPECT_THROW(model_of(), Interrupted);
+}
+
 TEST(SignalFaultOfCompilation, MustBeInAPassThatRuns) {
   const Arming fault("compile:1:diferentiate:SIGINT");
   try {
