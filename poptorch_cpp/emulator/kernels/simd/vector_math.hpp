@@ -122,24 +122,17 @@ inline float one_plus_exp_of_negative(float x) {
 inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
 inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
 
-// A rational minimax fit in x². Rounding adds up to 3e-7.
 inline float tanh(float x) {
-  float t = x > 9.0f ? 9.0f : x;
-  t = t < -9.0f ? -9.0f : t;
-  const float s = t * t;
-  float p = 1.826037e-11f;
-  p = fma(p, s, -1.2782739e-08f);
-  p = fma(p, s, 9.268276e-06f);
-  p = fma(p, s, 0.0029208623f);
-  p = fma(p, s, 0.12919325f);
-  p = fma(p, s, 1.0f);
-  float q = 0.00022811368f;
-  q = fma(q, s, 0.023763588f);
-  q = fma(q, s, 0.46252608f);
-  q = fma(q, s, 1.0f);
-  float y = t * p / q;
-  y = y > 1.0f ? 1.0f : y;
-  return y < -1.0f ? -1.0f : y;
+  const float a = abs(x), s = x * x;
+  float q = 0.0021248546f;
+  q = fma(q, s, -0.00815890357f);
+  q = fma(q, s, 0.0216938388f);
+  q = fma(q, s, -0.0539456457f);
+  q = fma(q, s, 0.133331984f);
+  q = fma(q, s, -0.333333313f);
+  const float near = fma(q * s, x, x);
+  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
+  return a < 0.625f ? near : far;
 }
 
 // A rational minimax fit in x². Rounding adds up to 3e-7.
