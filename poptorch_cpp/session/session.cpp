@@ -63,6 +63,7 @@ std::unique_ptr<Executable> load(std::string_view text, const ir::Registry& regi
   support::check_environment();
   const support::CompilationFaults faults;
   return support::in_frame("load", [&] {
+    support::check_interrupt();
     compile::Compiled forms = compile::parsed(text, registry);
     account::check_memory_limit(forms.program, options.early_memory_limit());
     auto model = bind(std::move(forms), registry, options);

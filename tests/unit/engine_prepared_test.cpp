@@ -29,15 +29,16 @@ void expect_floats(const Bytes& got, const Floats& want) {
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(values[i], want[i], 1e-4) << i;
 }
 
-TEST(Prepared, WeightsFollowTheirState) {
-  Engine engine(lowered(R"(
+constexpr const char* kLinear = R"(
 state "w" : f32[64,64]
 graph @main(%x: f32[64,64]) -> (f32[64,64]) {
   %w = variable() {name="w"} : f32[64,64]
   %y = linear(%x, %w) : f32[64,64]
   return %y
-})"),
-                ops::registry(), {.threads = 2});
+})";
+
+TEST(Prepared, WeightsFollowTheirState) {
+  Engine engine(lowered(kLinear), ops::registry(), {.threads = 2});
   const Floats x = numbers(kSize * kSize, 1);
   for (uint32_t seed = 2; seed < 5; ++seed) {
     const Floats w = numbers(kSize * kSize, seed);
@@ -51,14 +52,7 @@ graph @main(%x: f32[64,64]) -> (f32[64,64]) {
 }
 
 TEST(Prepared, WeightsInPanelsAreReadAndWrittenAsPlain) {
-  Engine engine(lowered(R"(
-state "w" : f32[64,64]
-graph @main(%x: f32[64,64]) -> (f32[64,64]) {
-  %w = variable() {name="w"} : f32[64,64]
-  %y = linear(%x, %w) : f32[64,64]
-  return %y
-})"),
-                ops::registry(), {.threads = 1});
+  Engine engine(lowered(kLinear), ops::registry(), {.threads = 1});
   const Floats w = numbers(kSize * kSize, 2);
   engine.state().write("w", bytes_of(w).data());
   Bytes read(w.size() * sizeof(float));

@@ -25,7 +25,8 @@ struct StoredForms {
   BindFn floats, halves, bfloats, from_halves, from_bfloats;
 };
 
-// Binds the form for the types of `stored`. Widens all halves if there is no such form.
+// Returns the kernel whose form has the types of the buffers in `stored`. If there is no such form,
+// the kernel gets all halves as floats.
 std::unique_ptr<BoundKernel> bind_stored_forms(const KernelRequest& request,
                                                const StoredBuffers& stored,
                                                const StoredForms& forms);

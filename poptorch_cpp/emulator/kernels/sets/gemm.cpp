@@ -1,6 +1,6 @@
 // This file is compiled once for each instruction set.
-#include "emulator/kernels/sets/few_rows.hpp"
 #include "emulator/kernels/sets/gemm_dots.hpp"
+#include "emulator/kernels/sets/gemm_few_rows.hpp"
 #include "emulator/kernels/sets/gemm_panels.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 

@@ -9,6 +9,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 constexpr int64_t kSide = kPanel;            // of a matrix of pairs
 constexpr int64_t kMatrixRows = 2 * kSide;   // rows, and columns, that are multiplied at once
 constexpr int64_t kMatrixDepth = 2 * kSide;  // of k in a matrix
+static_assert(!kMultipliesMatrices || kMatrixRows == kTileColumns);
 
 inline bool is_denormal(uint16_t x) { return (x & 0x7f80) == 0 && (x & 0x7f) != 0; }
 
@@ -56,19 +57,9 @@ class LeftMatrices {
     }
   }
   void take_columns(const OperandView& a, int64_t rows, int64_t depth, DenormalSearch& denormals) {
-    uint16_t held[2][kRowBlock];
     uint32_t pairs[kSide][kRowBlock];
     for (int64_t p = 0; p < depth; p += 2) {
-      const uint16_t* columns[2];
-      for (int64_t q = 0; q < 2; ++q) {
-        columns[q] = a.from(0, p + q).as<uint16_t>();
-        if (a.row != 1) {
-          for (int64_t i = 0; i < rows; ++i) held[q][i] = columns[q][i * a.row];
-          columns[q] = held[q];
-        }
-        search(denormals, columns[q], rows);
-      }
-      pair_rows(columns[0], columns[1], rows, pairs[p / 2 % kSide]);
+      pair_columns(a.from(0, p), rows, denormals, pairs[p / 2 % kSide]);
       if ((p + 2) % kMatrixDepth != 0) continue;
       for (int64_t i = 0; i < rows; i += kSide) {
         transpose_matrix(pairs[0] + i, kRowBlock, matrix(i, p / kMatrixDepth), kSide, kSide,

@@ -59,6 +59,22 @@ inline void panel_to_floats(Element element, const uint16_t* panel, float* out, 
   if (p < depth) to_floats(element, panel, out + p * kPanel, kPanel);
 }
 
+// Stores the pairs of the first two columns of at most kRowBlock rows.
+inline void pair_columns(const OperandView& a, int64_t rows, DenormalSearch& denormals,
+                         uint32_t* pairs) {
+  uint16_t held[2][kRowBlock];
+  const uint16_t* columns[2];
+  for (int64_t q = 0; q < 2; ++q) {
+    columns[q] = a.from(0, q).as<uint16_t>();
+    if (a.row != 1) {
+      for (int64_t i = 0; i < rows; ++i) held[q][i] = columns[q][i * a.row];
+      columns[q] = held[q];
+    }
+    search(denormals, columns[q], rows);
+  }
+  pair_rows(columns[0], columns[1], rows, pairs);
+}
+
 // Makes a block of at most kRowBlock rows of bfloat16 and an even number of columns. Returns false
 // if it has denormals.
 inline bool left_pairs(const OperandView& a, int64_t rows, int64_t depth, float* scratch,
@@ -74,18 +90,8 @@ inline bool left_pairs(const OperandView& a, int64_t rows, int64_t depth, float*
     left = {.a = {scratch, depth / 2, 1}};
     return !denormals.found();
   }
-  uint16_t held[2][kRowBlock];
   for (int64_t p = 0; p < depth; p += 2) {
-    const uint16_t* columns[2];
-    for (int64_t q = 0; q < 2; ++q) {
-      columns[q] = a.from(0, p + q).as<uint16_t>();
-      if (a.row != 1) {
-        for (int64_t i = 0; i < rows; ++i) held[q][i] = columns[q][i * a.row];
-        columns[q] = held[q];
-      }
-      search(denormals, columns[q], rows);
-    }
-    pair_rows(columns[0], columns[1], rows, pairs + p / 2 * rows);
+    pair_columns(a.from(0, p), rows, denormals, pairs + p / 2 * rows);
   }
   left = {.a = {scratch, 1, rows}};
   return !denormals.found();

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emulator/kernels/sets/gemm_matrices.hpp"
-#include "emulator/kernels/sets/panel_rows.hpp"
+#include "emulator/kernels/sets/gemm_panel_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
