@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import multiprocessing, os, signal, sys, threading
-from multiprocessing import forkserver
+from multiprocessing import forkserver, util
 
 had_torch = "torch" in sys.modules  # in a child: when it imports this file
 changed = False
@@ -17,13 +17,15 @@ opened = open(__file__)
 
 def state(number):
     blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    own_spawn = util.spawnv_passfds.__module__ == util.__name__
     forkserver.ensure_running()  # its lock is free
     same_file = os.path.samestat(os.fstat(number), os.stat(__file__))
     handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    return had_torch, changed, __name__, same_file, blocked, handled
+    return had_torch, changed, __name__, same_file, blocked, handled, own_spawn
 
 
 def interrupted_fork(fork=os.fork):
+    os.fork = fork  # only the server is interrupted
     child = fork()
     if child:
         os.kill(child, signal.SIGINT)
@@ -51,7 +53,7 @@ if __name__ == "__main__":
     with context.Pool(1) as pool:
         print(pool.apply(state, [opened.fileno()]), flush=True)
 """
-OF_MAIN = "(True, False, '__mp_main__', False, False, True)\n"
+OF_MAIN = "(True, False, '__mp_main__', False, False, True, True)\n"
 
 
 @pytest.mark.signals
@@ -59,7 +61,8 @@ OF_MAIN = "(True, False, '__mp_main__', False, False, True)\n"
     ("arguments", "kind"), [([], "fork"), (["threads"], "new"), (["large"], "new")]
 )
 def test_a_fork_server_is_a_fork_of_a_small_program_without_threads(tmp_path, arguments, kind):
-    """Its children have a new `__main__` and none of the program's files, and receive Ctrl-C."""
+    """Its children have a new `__main__` and none of the program's files, receive Ctrl-C, and start
+    processes as others do."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     path = ":".join(folder for folder in sys.path if folder)

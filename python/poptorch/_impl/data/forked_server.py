@@ -5,6 +5,7 @@ already. It runs the same loop, with a new `__main__` and without files of this 
 """
 
 import contextlib
+import functools
 import gc
 import os
 import sys
@@ -28,7 +29,8 @@ def where_possible() -> Iterator[None]:
     another thread of Python prevents it.
     """
     if _is_possible():
-        with mock.patch.object(util, "spawnv_passfds", _spawn_or_fork):
+        spawn = functools.partial(_spawn_or_fork, vars(util)["spawnv_passfds"])
+        with mock.patch.object(util, "spawnv_passfds", spawn):
             yield
     else:
         yield
@@ -52,10 +54,8 @@ def _resident_bytes() -> int:
         return sys.maxsize  # unknown
 
 
-def _spawn_or_fork(
-    path: str, args: Sequence[str], passfds: Sequence[int], *, spawn: Any = util.spawnv_passfds
-) -> int:
-    """Replaces multiprocessing.util.spawnv_passfds; only a fork server is forked."""
+def _spawn_or_fork(spawn: Any, path: str, args: Sequence[str], passfds: Sequence[int]) -> int:
+    """Replaces multiprocessing.util.spawnv_passfds, `spawn`; only a fork server is forked."""
     if "multiprocessing.forkserver" not in args[-1]:
         return spawn(path, args, passfds)
     for stream in (sys.stdout, sys.stderr):
@@ -63,6 +63,7 @@ def _spawn_or_fork(
             stream.flush()
     pid = os.fork()
     if pid == 0:
+        vars(util)["spawnv_passfds"] = spawn
         _serve(args[-1], passfds)
     return pid
 
