@@ -143,14 +143,15 @@ class Conformer(nn.Module):
         x = self.into(x.permute(0, 2, 1, 3).flatten(2))
         for layer in self.encoder:
             x = layer(x)
-        aligned = self.frames(x).log_softmax(-1)
+        aligned = self.frames(x).float().log_softmax(-1).transpose(0, 1)
         y = self.embedding(tokens)
         for layer in self.decoder:
             y = layer(y, x)
-        # The loss over alignments is small beside the scores of all frames.
+        frames, length = (torch.full((len(x),), n) for n in (x.shape[1], tokens.shape[1]))
+        alignments = functional.ctc_loss(aligned, tokens.long(), frames, length)
         scores = self.tokens(y).flatten(0, 1).float()
         loss = functional.cross_entropy(scores, tokens.flatten().long())
-        return poptorch.identity_loss(0.7 * loss - 0.3 * aligned[..., 0].float().mean(), "none")
+        return poptorch.identity_loss(0.7 * loss + 0.3 * alignments, "none")
 
 
 def sound_inputs(batch):

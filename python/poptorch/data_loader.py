@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections.abc import Iterator, Sized
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Sized
+from typing import Any, ParamSpec, cast
 
 import torch
 import torch.utils.data
@@ -22,6 +23,23 @@ from poptorch_core import Error
 logger = logger_of(__name__)
 
 _BY_REPLICA = "by_replica"
+_Arguments = ParamSpec("_Arguments")
+
+
+def _takes_options(construct: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
+    """Names the missing options of `DataLoader(dataset)`, torch's form, before Python counts."""
+
+    @functools.wraps(construct)
+    def checked(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> None:
+        options = named.get("options", arguments[1] if len(arguments) > 1 else None)
+        if not isinstance(options, Options):
+            raise Error(
+                f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options: "
+                "DataLoader(options, dataset, ...)."
+            )
+        construct(*arguments, **named)
+
+    return checked
 
 
 class DataLoader(torch.utils.data.DataLoader):
@@ -56,6 +74,7 @@ class DataLoader(torch.utils.data.DataLoader):
             batch_size, shuffle or auto_distributed_partitioning.
     """
 
+    @_takes_options
     def __init__(
         self,
         options: Options,
@@ -73,11 +92,6 @@ class DataLoader(torch.utils.data.DataLoader):
         **kwargs: Any,
     ) -> None:
         self._accessor: AsynchronousDataAccessor | None = None
-        if not isinstance(options, Options):
-            raise Error(
-                f"Invalid type: 'options' is of type {type(options)} but must be poptorch.Options: "
-                "DataLoader(options, dataset, ...)."
-            )
         state_of(options).freeze()
         self._options = options
         if not isinstance(mode, DataLoaderMode):

@@ -145,6 +145,11 @@ MISTAKES = {
         poptorch.Error,
         "Invalid type: 'options' is of type .*TensorDataset",
     ),
+    "loader without options": (
+        lambda: poptorch.DataLoader(torch.utils.data.TensorDataset(X), batch_size=2),
+        poptorch.Error,
+        "Invalid type: 'options' is of type .*TensorDataset",
+    ),
     "misspelt option": (
         lambda: poptorch.Options().deviceIteration(3),
         AttributeError,
