@@ -8,11 +8,12 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-// Each computes a row of n elements; `scratch` has room for n floats.
+// Each computes a row of n elements; `scratch` has room for n floats. One copy serves rows that
+// stand in memory and lines that were gathered.
 struct SoftmaxRow {
   using Columns = columns::Softmax;
   template <typename X, typename Y>
-  static void run(const X* const* operands, Y* y, int64_t n, float* scratch) {
+  [[gnu::noinline]] static void run(const X* const* operands, Y* y, int64_t n, float* scratch) {
     const X* x = operands[0];
     const float top = max_row(n, x);
     float* powers = scratch;
@@ -26,7 +27,7 @@ struct SoftmaxRow {
 struct LogSoftmaxRow {
   using Columns = columns::LogSoftmax;
   template <typename X, typename Y>
-  static void run(const X* const* operands, Y* y, int64_t n, float*) {
+  [[gnu::noinline]] static void run(const X* const* operands, Y* y, int64_t n, float*) {
     log_softmax_row(operands[0], y, n);
   }
 };
@@ -34,7 +35,7 @@ struct LogSoftmaxRow {
 struct SoftmaxGradRow {
   using Columns = columns::SoftmaxGrad;
   template <typename X, typename Y>
-  static void run(const X* const* operands, Y* dx, int64_t n, float*) {
+  [[gnu::noinline]] static void run(const X* const* operands, Y* dx, int64_t n, float*) {
     const X *y = operands[0], *dy = operands[1];
     const float total = sum_row(n, [](float p, float g) { return p * g; }, y, dy);
     map_row(n, dx, [total](float p, float g) { return p * (g - total); }, y, dy);
@@ -44,7 +45,7 @@ struct SoftmaxGradRow {
 struct LogSoftmaxGradRow {
   using Columns = columns::LogSoftmaxGrad;
   template <typename X, typename Y>
-  static void run(const X* const* operands, Y* dx, int64_t n, float*) {
+  [[gnu::noinline]] static void run(const X* const* operands, Y* dx, int64_t n, float*) {
     const X *y = operands[0], *dy = operands[1];
     const float total = sum_row(n, [](float g) { return g; }, dy);
     map_row(n, dx, [total](float log, float g) { return g - vec::exp(log) * total; }, y, dy);

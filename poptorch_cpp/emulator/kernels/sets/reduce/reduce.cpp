@@ -1,5 +1,7 @@
 // Reductions over any axes. Dimensions are grouped into alternating kept and reduced groups. The
 // innermost group is summed in lanes or column by column; partial results join in a fixed order.
+#include <optional>
+
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -101,10 +103,20 @@ constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in regis
 constexpr int64_t kMostColumns = 512;
 constexpr int64_t kLargeTable = 1 << 18;  // elements
 
-template <typename Op, typename X, typename Y>
+// Rounds the scaled values to elements [first, first + count) of the result.
+using WriteFn = void (*)(std::byte* y, int64_t first, const double* values, int64_t count,
+                         double scale);
+template <typename Y>
+void write_as(std::byte* y, int64_t first, const double* values, int64_t count, double scale) {
+  Y* to = reinterpret_cast<Y*>(y) + first;
+  for (int64_t i = 0; i < count; ++i) store_one(to + i, static_cast<float>(values[i] * scale));
+}
+
+template <typename Op, typename X>
 class Reduce final : public BoundKernel {
  public:
-  Reduce(Groups groups, double scale) : g_(std::move(groups)), scale_(scale) {
+  Reduce(Groups groups, double scale, WriteFn write)
+      : g_(std::move(groups)), scale_(scale), write_(write) {
     // Work items are outputs when the inner group is reduced, else blocks of columns.
     const bool large = g_.inner >= 2 * kMostColumns && g_.reduced() * g_.inner > kLargeTable;
     columns_ = large ? kMostColumns : kColumns;
@@ -126,16 +138,13 @@ class Reduce final : public BoundKernel {
 
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* partial = reinterpret_cast<double*>(args.workspace);
-    Y* y = buffer_of<Y>(args, 1);
     if (phase == 1) {
       for (int64_t i = 0; i < result_count(); ++i) {
-        double value = partial[i];
         for (int64_t p = 1; p < row_parts_; ++p) {
-          value = Op::join(value, partial[p * result_count() + i]);
+          partial[i] = Op::join(partial[i], partial[p * result_count() + i]);
         }
-        store_one(y + i, static_cast<float>(value * scale_));
       }
-      return;
+      return write_(args.buffers[1], 0, partial, result_count(), scale_);
     }
     const int64_t row_part = task % row_parts_;
     const Range outputs = part_of(outputs_, output_parts_, task / row_parts_);
@@ -152,12 +161,10 @@ class Reduce final : public BoundKernel {
         columns(x + offset_at(o / blocks, g_.kept_sizes, g_.kept_strides) + column, count, row_part,
                 values);
       }
-      for (int64_t i = 0; i < count; ++i) {
-        if (row_parts_ > 1) {
-          partial[row_part * result_count() + first + i] = values[i];
-        } else {
-          store_one(y + first + i, static_cast<float>(values[i] * scale_));
-        }
+      if (row_parts_ > 1) {
+        std::copy_n(values, count, partial + row_part * result_count() + first);
+      } else {
+        write_(args.buffers[1], first, values, count, scale_);
       }
     }
   }
@@ -233,6 +240,7 @@ class Reduce final : public BoundKernel {
 
   Groups g_;
   double scale_;
+  WriteFn write_;
   int64_t columns_ = kColumns, outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
 };
 
@@ -327,6 +335,20 @@ void choose_layouts_of_reduction(KernelRequest& request) {
   layout = {};
 }
 
+// How a request is computed. Nothing if no kernel here takes it.
+std::optional<Groups> groups_of(const KernelRequest& request) {
+  const ir::Type& x = *request.inputs[0];
+  if (!(x.dtype == ir::DType::kF32 || is_half(x.dtype)) || x.elements() == 0 ||
+      request.output_layouts[0].kind != Layout::Kind::kPlain) {
+    return std::nullopt;
+  }
+  const std::vector<bool> reduced = reduced_dims(request);
+  const Layout::Kind kind = request.input_layouts[0].kind;
+  std::vector<bool> in_memory;
+  for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
+  return group(memory_shape(x.shape, kind), in_memory);
+}
+
 template <typename Op, bool mean = false>
 struct Reduction {
   static constexpr StoredBuffers kStored = {1, 1};
@@ -335,24 +357,14 @@ struct Reduction {
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
     const ir::Type& x = *request.inputs[0];
     if (x.dtype == ir::DType::kI32) return bind_integer_reduction(request, Op::kSign);
-    if (!(x.dtype == ir::DType::kF32 || is_half(x.dtype)) || x.elements() == 0 ||
-        request.output_layouts[0].kind != Layout::Kind::kPlain) {
-      return nullptr;
+    const std::optional<Groups> groups = groups_of(request);
+    if (!groups) return nullptr;
+    const auto size = static_cast<double>(x.elements());
+    const double scale = mean ? static_cast<double>(request.outputs[0].elements()) / size : 1;
+    if (!ReduceWindows<Op>::fits(*groups)) {
+      return std::make_unique<Reduce<Op, X>>(*groups, scale, write_as<Y>);
     }
-    const std::vector<bool> reduced = reduced_dims(request);
-    const Layout::Kind kind = request.input_layouts[0].kind;
-    std::vector<bool> in_memory;
-    for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
-    double scale = 1;
-    if (mean) {
-      scale =
-          static_cast<double>(request.outputs[0].elements()) / static_cast<double>(x.elements());
-    }
-    const Groups groups = group(memory_shape(x.shape, kind), in_memory);
-    if (!ReduceWindows<Op>::fits(groups)) {
-      return std::make_unique<Reduce<Op, X, Y>>(groups, scale);
-    }
-    if constexpr (kIsFloat<X>) return std::make_unique<ReduceWindows<Op>>(groups, scale);
+    if constexpr (kIsFloat<X>) return std::make_unique<ReduceWindows<Op>>(*groups, scale);
     return nullptr;
   }
 };
