@@ -107,6 +107,7 @@ void PlannedProgram::run_rows(Walk& walk, int64_t period, bool contiguous, void*
   const int64_t rows = std::min<int64_t>(kTile / period, kMaxSegments);
   fill_rows(walk, period, std::min(rows * period, all), registers);
   walk.rows_loaded = true;
+  walk.whole_rows = contiguous;
   walk.together = contiguous;
   walk.source_together = contiguous;
   for (int64_t at = 0; at < all; at += rows * period) {
@@ -125,8 +126,23 @@ void PlannedProgram::run_rows(Walk& walk, int64_t period, bool contiguous, void*
   }
 }
 
+// Runs the rest of the row in which a run begins, and then the whole rows.
+void PlannedProgram::run_from_whole_row(std::byte* const* buffers, const TileBlock& block,
+                                        std::byte* scratch, const RandomKey& random) const {
+  TileBlock head = block, rest = block;
+  head.cols = row_ - block.first % row_;
+  rest.first += head.cols;
+  rest.cols -= head.cols;
+  if (rest.source) rest.source += head.cols * inputs_[0].element_bytes;
+  run(buffers, head, scratch, random);
+  run(buffers, rest, scratch, random);
+}
+
 void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                          const RandomKey& random) const {
+  if (row_ > 0 && block.rows == 1 && block.first % row_ != 0 && block.cols > row_) {
+    return run_from_whole_row(buffers, block, scratch, random);
+  }
   void* registers[kMaxRegisters];
   fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
   Walk walk;

@@ -174,14 +174,16 @@ void PlannedProgram::classify_inputs() {
   }
 }
 
-// Finds the inputs that repeat, for instance a number for each channel. Random numbers are drawn by
-// run() alone.
+// Finds the inputs that repeat, for instance a number for each channel, and those that have a
+// number for each of many short rows. Random numbers are drawn by run() alone.
 void PlannedProgram::find_rows() {
   const bool random = std::any_of(instructions_.begin(), instructions_.end(),
                                   [](const TileStep& step) { return step.rounding.has_value(); });
   if (sizes_.size() != 2 || random) return;
   auto repeats = [](const TileBuffer& b) { return b.strides == Shape{0, 1}; };
-  auto fits = [&](const TileBuffer& b) { return b.uniform || b.dense || repeats(b); };
+  const bool short_rows = sizes_[1] < kLeastRun;  // longer ones are tiles of their own
+  auto of_rows = [&](const TileBuffer& b) { return short_rows && b.strides == Shape{1, 0}; };
+  auto fits = [&](const TileBuffer& b) { return b.uniform || b.dense || repeats(b) || of_rows(b); };
   const bool all =
       std::all_of(inputs_.begin(), inputs_.end(), fits) &&
       std::all_of(outputs_.begin(), outputs_.end(), [](const TileBuffer& b) { return b.dense; });

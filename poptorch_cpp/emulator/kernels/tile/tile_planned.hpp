@@ -72,9 +72,13 @@ class PlannedProgram final : public TileProgram {
   static bool is_one_run(const Walk& walk, const TileBuffer& buffer);
   static bool is_in_place(const Walk& walk, const TileBuffer& out);
   void load_inputs(Walk& walk, void** registers) const;
+  // Loads the elements of a column input for a tile of whole rows.
+  void load_column(const Walk& walk, const TileBuffer& in, std::byte* base, void* slot) const;
   void store_output(const Walk& walk, const TileBuffer& out, std::byte* base, void* held) const;
   // Runs a block whose inputs repeat in tiles of several rows, and loads these inputs only once.
   void run_rows(Walk& walk, int64_t period, bool contiguous, void** registers) const;
+  void run_from_whole_row(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+                          const RandomKey& random) const;
   int64_t period_of(const TileBlock& block, bool contiguous) const;
   void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;

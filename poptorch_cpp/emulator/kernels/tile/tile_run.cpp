@@ -1,7 +1,9 @@
 // Runs tile programs. A tile is up to kTile elements, gathered from at most kMaxSegments runs that
 // are contiguous in the space's innermost dimension.
 #include <algorithm>
+#include <cstring>
 
+#include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/tile/tile_walk.hpp"
 
 namespace poptorch::emulator {
@@ -11,6 +13,22 @@ int64_t offset_of(const TileBuffer& buffer, const int64_t* index, size_t dims) {
   int64_t offset = 0;
   for (size_t d = 0; d < dims; ++d) offset += index[d] * buffer.strides[d];
   return offset;
+}
+
+// Writes each of `rows` words n times.
+template <typename Word>
+void repeat(const void* words, int64_t rows, int64_t n, void* tile) {
+  typedef Word Vector __attribute__((vector_size(16)));
+  constexpr int64_t kWords = 16 / sizeof(Word);
+  const Word* from = static_cast<const Word*>(words);
+  Word* to = static_cast<Word*>(tile);
+  // A vector may reach into the next rows, which are written later.
+  int64_t r = 0;
+  for (; (r * n + round_up(n, kWords)) <= rows * n; ++r) {
+    const Vector same = Vector{} + from[r];
+    for (int64_t i = 0; i < n; i += kWords) std::memcpy(to + r * n + i, &same, sizeof(same));
+  }
+  for (; r < rows; ++r) std::fill_n(to + r * n, n, from[r]);
 }
 
 template <typename Word>
@@ -85,6 +103,23 @@ bool PlannedProgram::is_in_place(const Walk& walk, const TileBuffer& out) {
   return out.direct && out.strides.back() == 1 && is_one_run(walk, out);
 }
 
+void PlannedProgram::load_column(const Walk& walk, const TileBuffer& in, std::byte* base,
+                                 void* slot) const {
+  const int64_t rows = divide_up(walk.count, row_);
+  alignas(64) std::byte words[kTile * 8];
+  move_segment(in, base + walk.linear[0] / row_ * in.element_bytes, 1, words, rows, true);
+  switch (in.register_bytes) {
+    case 1:
+      return repeat<uint8_t>(words, rows, row_, slot);
+    case 2:
+      return repeat<uint16_t>(words, rows, row_, slot);
+    case 4:
+      return repeat<uint32_t>(words, rows, row_, slot);
+    default:
+      return repeat<uint64_t>(words, rows, row_, slot);
+  }
+}
+
 void PlannedProgram::load_inputs(Walk& walk, void** registers) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const TileBuffer& in = inputs_[i];
@@ -94,6 +129,10 @@ void PlannedProgram::load_inputs(Walk& walk, void** registers) const {
     const bool one_run = own ? walk.source_together : is_one_run(walk, in);
     std::byte* slot = walk.scratch + registers_[in.reg].slot * slot_bytes_;
     registers[in.reg] = slot;
+    if (in.column && !own && walk.whole_rows) {
+      load_column(walk, in, walk.buffers[i], slot);
+      continue;
+    }
     if (in.column && !own) {
       std::byte* element = address(walk, in, walk.buffers[i], 0);
       if (walk.is_filled(i, element)) continue;

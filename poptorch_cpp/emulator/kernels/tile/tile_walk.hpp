@@ -17,6 +17,7 @@ struct PlannedProgram::Walk {
   int segments = 0;
   int64_t count = 0;                      // elements of the tile
   bool rows_loaded = false;               // fill_rows() has loaded the inputs that repeat
+  bool whole_rows = false;                // the tile is a run of them
   bool together = true;                   // the segments are one run of the space
   bool source_together = true;            // and of TileBlock::source
   int64_t length[kMaxSegments];           // of each segment

@@ -2,7 +2,9 @@
 // losses in row order. class_loss.hpp handles weights, smoothing and further dimensions.
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
+#include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 #include "ir/op_def.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -46,6 +48,7 @@ class ForwardLoss final : public BoundKernel {
     return softmax && phase == 0 ? static_cast<int>(parts_) : 1;
   }
   int64_t workspace_bytes() const override { return softmax ? 4 * l_.rows : 0; }
+  int64_t scratch_bytes() const override { return block() * int64_t{sizeof(X) + sizeof(Y)}; }
   int64_t estimated_ns() const override { return l_.rows * l_.classes * 2; }
   void run(const KernelArgs& args, int phase, int task) const override {
     const X* x = input_of<X>(args, 0);
@@ -58,6 +61,11 @@ class ForwardLoss final : public BoundKernel {
       if (phase == 1) return finish(args, target, [&](int64_t r) { return chosen[r]; });
       Y* log_probabilities = buffer_of<Y>(args, 4);
       const Range rows = part_of(l_.rows, parts_, task);
+      if (is_short()) {
+        return for_blocks_of_rows(rows.begin, rows.end, [&](int64_t first, int64_t count) {
+          run_block(args, first, count, chosen);
+        });
+      }
       for (int64_t r = rows.begin; r < rows.end; ++r) {
         const X* row = x + r * l_.classes;
         const auto log = log_softmax_row(row, log_probabilities + r * l_.classes, l_.classes);
@@ -68,6 +76,26 @@ class ForwardLoss final : public BoundKernel {
   }
 
  private:
+  bool is_short() const { return softmax && l_.classes <= kShortRow; }
+  int64_t block() const { return is_short() ? l_.classes * kRowsAtOnce : 0; }
+
+  // Computes the log-probabilities of short rows, and those of their targets without rounding.
+  void run_block(const KernelArgs& args, int64_t first, int64_t count, float* chosen) const {
+    const int64_t n = l_.classes;
+    const X* x = input_of<X>(args, 0) + first * n;
+    const auto* target = input_of<int32_t>(args, 1);
+    X* held = reinterpret_cast<X*>(args.scratch);
+    Y* made = reinterpret_cast<Y*>(args.scratch + block() * int64_t{sizeof(X)});
+    float tops[kRowsAtOnce], shifts[kRowsAtOnce];
+    const int64_t width = rows_to_columns(x, n, count, n, held);
+    columns::LogSoftmax::find({n, kRowsAtOnce, width}, held, made, tops, shifts);
+    columns_to_rows(made, buffer_of<Y>(args, 4) + first * n, n, count, n);
+    for (int64_t r = 0; r < count; ++r) {
+      if (!l_.counts(target, first + r)) continue;
+      chosen[first + r] = (load_one(x + r * n + target[first + r]) - tops[r]) - shifts[r];
+    }
+  }
+
   // `chosen(row)` returns the log-probability of the row's target.
   template <typename F>
   void finish(const KernelArgs& args, const int32_t* target, F chosen) const {
@@ -99,21 +127,33 @@ std::unique_ptr<BoundKernel> bind_plain_grad(const KernelRequest& request, const
           *input_of<float>(args, 3) / static_cast<float>(l.counted(input_of<int32_t>(args, 1)));
     };
   }
-  auto gradient = [l, each, mean](const KernelArgs& args, int64_t row) {
-    const int32_t* target = input_of<int32_t>(args, 1);
-    Y* dx = buffer_of<Y>(args, 4) + row * l.classes;
-    if (!softmax || !l.counts(target, row)) std::fill_n(dx, l.classes, Y{});
-    if (!l.counts(target, row)) return;
+  // Rows with one divisor are computed together.
+  auto gradient = [l, each, mean](const KernelArgs& args, int64_t first, int64_t rows) {
+    const int32_t* target = input_of<int32_t>(args, 1) + first;
+    Y* dx = buffer_of<Y>(args, 4) + first * l.classes;
     const float* dloss = input_of<float>(args, 3);
     const float scale =
-        mean ? *reinterpret_cast<const float*>(args.workspace) : dloss[each ? row : 0];
-    const X* y = input_of<X>(args, 0) + row * l.classes;
+        mean ? *reinterpret_cast<const float*>(args.workspace) : dloss[each ? first : 0];
+    const X* y = input_of<X>(args, 0) + first * l.classes;
     auto part = [scale](float log) { return vec::exp(log) * scale; };
-    if (softmax) map_row(l.classes, dx, part, y);
-    const float even = softmax ? part(load_one(y + target[row])) : 0.0f;
-    store_one(dx + target[row], even - scale);
+    if (softmax) map_row(rows * l.classes, dx, part, y);
+    if (!softmax) std::fill_n(dx, rows * l.classes, Y{});
+    for (int64_t r = 0; r < rows; ++r, dx += l.classes, y += l.classes) {
+      if (!l.counts(target, r)) {
+        std::fill_n(dx, l.classes, Y{});
+        continue;
+      }
+      const float even = softmax ? part(load_one(y + target[r])) : 0.0f;
+      store_one(dx + target[r], even - scale);
+    }
   };
-  return make_row_kernel(request, l.rows, l.classes, gradient, count);
+  auto gradients = [each, gradient](const KernelArgs& args, int64_t first, int64_t end) {
+    const int64_t together = each ? 1 : kRowsAtOnce;
+    for (int64_t row = first; row < end; row += together) {
+      gradient(args, row, std::min(together, end - row));
+    }
+  };
+  return make_rows_kernel(request, l.rows, l.classes, gradients, count, 0);
 }
 
 template <bool softmax>

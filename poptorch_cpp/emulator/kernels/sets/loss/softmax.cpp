@@ -1,9 +1,9 @@
 // Softmax, its logarithm and their gradients along an axis, a row at a time in cache.
 #include "emulator/kernels/base/along_axis.hpp"
-#include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/loss/class_loss.hpp"
 #include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -74,6 +74,7 @@ struct AlongRows {
     const int64_t n = axis.size;
     if (axis.empty) return nullptr;
     if (!axis.last) return bind_columns<X, Y>(request, axis);
+    if (n <= kShortRow) return bind_short_rows<X, Y>(request, n);
     return make_row_kernel(
         request, request.outputs[0].elements() / n, n * 2,
         [n](const KernelArgs& args, int64_t row) {
@@ -83,6 +84,31 @@ struct AlongRows {
                    reinterpret_cast<float*>(args.scratch));
         },
         nullptr, kIsFloat<Y> ? 0 : n * 4);
+  }
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind_short_rows(const KernelRequest& request, int64_t n) {
+    const int64_t block = n * kRowsAtOnce, x_bytes = block * int64_t{sizeof(X)};
+    const int64_t y_bytes = block * int64_t{sizeof(Y)};
+    auto compute = [=](const KernelArgs& args, int64_t begin, int64_t end) {
+      for_blocks_of_rows(begin, end, [&](int64_t first, int64_t count) {
+        std::byte* at = args.scratch;
+        const X* operands[kOperands];
+        int64_t width = 0;
+        for (int k = 0; k < kOperands; ++k, at += x_bytes) {
+          X* held = reinterpret_cast<X*>(at);
+          width = rows_to_columns(input_of<X>(args, k) + first * n, n, count, n, held);
+          operands[k] = held;
+        }
+        Y* made = reinterpret_cast<Y*>(at);
+        Row::Columns::run({n, kRowsAtOnce, width}, operands, made,
+                          reinterpret_cast<float*>(at + y_bytes));
+        columns_to_rows(made, buffer_of<Y>(args, kOperands) + first * n, n, count, n);
+      });
+    };
+    const int64_t rows = request.outputs[0].elements() / n, powers = kIsFloat<Y> ? 0 : block * 4;
+    return make_rows_kernel(request, rows, n * 2, compute, nullptr,
+                            kOperands * x_bytes + y_bytes + powers);
   }
 
   // Computes blocks of columns where they have enough of them.

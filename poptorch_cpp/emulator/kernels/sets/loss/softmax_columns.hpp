@@ -76,11 +76,15 @@ struct LogSoftmax {
   static constexpr int kOperands = 1;
   template <typename X, typename Y>
   static void run(const Block& block, const X* const* operands, Y* y, float*) {
-    const X* x = operands[0];
     float tops[kMost], shifts[kMost];
+    find(block, operands[0], y, tops, shifts);
+  }
+  // The same, and returns what it subtracts from each column, one after the other.
+  template <typename X, typename Y>
+  static void find(const Block& block, const X* x, Y* y, float* tops, float* shifts) {
     find_tops(block, x, tops);
     sum_of_powers(block, x, tops, shifts);
-    for (float& shift : shifts) shift = vec::log(shift);
+    for (int64_t i = 0; i < kMost; ++i) shifts[i] = vec::log(shifts[i]);
     block.for_each_row([&](int64_t at) {
       map_row(
           block.width, y + at, [](float v, float top, float shift) { return (v - top) - shift; },

@@ -2,7 +2,7 @@
 // rows, which join in order.
 #include "emulator/kernels/base/row_kernel.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/rows.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -21,9 +21,54 @@ struct LayerNorm {
     const int64_t n = row_width(request), elements = request.inputs[0]->elements();
     if (elements == 0) return nullptr;
     const double eps = request.attr<double>("eps");
+    if (n <= kShortRow) return bind_short_rows<X, Y>(request, n, eps);
     return make_row_kernel(request, elements / n, n, [n, eps](const KernelArgs& args, int64_t row) {
       normalise<X, Y>(args, row, n, eps);
     });
+  }
+
+  template <typename X, typename Y>
+  static std::unique_ptr<BoundKernel> bind_short_rows(const KernelRequest& request, int64_t n,
+                                                      double eps) {
+    const int64_t x_bytes = n * kRowsAtOnce * int64_t{sizeof(X)};
+    auto compute = [=](const KernelArgs& args, int64_t begin, int64_t end) {
+      X* x = reinterpret_cast<X*>(args.scratch);
+      Y* y = reinterpret_cast<Y*>(args.scratch + x_bytes);
+      for_blocks_of_rows(begin, end, [&](int64_t first, int64_t count) {
+        const int64_t width = rows_to_columns(input_of<X>(args, 0) + first * n, n, count, n, x);
+        normalise_columns(args, first, count, width, n, eps, x, y);
+        columns_to_rows(y, buffer_of<Y>(args, 3) + first * n, n, count, n);
+      });
+    };
+    return make_rows_kernel(request, request.inputs[0]->elements() / n, n, compute, nullptr,
+                            x_bytes + n * kRowsAtOnce * int64_t{sizeof(Y)});
+  }
+
+  template <typename X, typename Y>
+  static void normalise_columns(const KernelArgs& args, int64_t first, int64_t count, int64_t width,
+                                int64_t n, double eps, const X* x, Y* y) {
+    const auto size = static_cast<float>(n);
+    float means[kRowsAtOnce] = {}, squares[kRowsAtOnce] = {}, inv_stds[kRowsAtOnce];
+    auto add = [](float sum, float v) { return sum + v; };
+    auto add_square = [](float sum, float v, float mean) { return sum + (v - mean) * (v - mean); };
+    for (int64_t i = 0; i < n; ++i) map_row(width, means, add, means, x + i * kRowsAtOnce);
+    for (float& mean : means) mean /= size;
+    for (int64_t i = 0; i < n; ++i) {
+      map_row(width, squares, add_square, squares, x + i * kRowsAtOnce, means);
+    }
+    for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+      inv_stds[r] = static_cast<float>(1 / std::sqrt(squares[r] / size + eps));
+    }
+    if (args.buffers[4]) std::copy_n(means, count, buffer_of<float>(args, 4) + first);
+    if (args.buffers[5]) std::copy_n(inv_stds, count, buffer_of<float>(args, 5) + first);
+    const float *weight = input_of<float>(args, 1), *bias = input_of<float>(args, 2);
+    for (int64_t i = 0; i < n; ++i) {
+      const float w = weight ? weight[i] : 1.0f, b = bias ? bias[i] : 0.0f;
+      auto normal = [w, b](float v, float mean, float inv_std) {
+        return (v - mean) * inv_std * w + b;
+      };
+      map_row(width, y + i * kRowsAtOnce, normal, x + i * kRowsAtOnce, means, inv_stds);
+    }
   }
 
   template <typename X, typename Y>

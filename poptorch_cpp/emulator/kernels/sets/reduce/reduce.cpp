@@ -6,8 +6,9 @@
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/reduce/dimensions.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
-#include "emulator/kernels/sets/rows.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -49,59 +50,14 @@ struct ReducedProduct {
   }
 };
 
-struct Groups {
-  Shape kept_sizes, kept_strides;        // without the innermost group
-  Shape reduced_sizes, reduced_strides;  // without the innermost group
-  int64_t inner = 1;                     // size of the innermost group, stride 1
-  bool inner_reduced = true;
-  int64_t kept() const { return ir::element_count(kept_sizes); }
-  int64_t reduced() const { return ir::element_count(reduced_sizes); }
-};
-
-Groups group(const Shape& sizes, const std::vector<bool>& reduced) {
-  struct Group {
-    int64_t size;
-    bool reduced;
-  };
-  std::vector<Group> groups;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (sizes[d] == 1) continue;
-    if (!groups.empty() && groups.back().reduced == reduced[d]) {
-      groups.back().size *= sizes[d];
-    } else {
-      groups.push_back({sizes[d], reduced[d]});
-    }
-  }
-  Groups out;
-  if (groups.empty()) return out;
-  out.inner = groups.back().size;
-  out.inner_reduced = groups.back().reduced;
-  int64_t stride = out.inner;
-  for (size_t g = groups.size() - 1; g-- > 0;) {
-    auto& to_sizes = groups[g].reduced ? out.reduced_sizes : out.kept_sizes;
-    auto& to_strides = groups[g].reduced ? out.reduced_strides : out.kept_strides;
-    to_sizes.insert(to_sizes.begin(), groups[g].size);
-    to_strides.insert(to_strides.begin(), stride);
-    stride *= groups[g].size;
-  }
-  return out;
-}
-
-int64_t offset_at(int64_t index, const Shape& sizes, const Shape& strides) {
-  int64_t offset = 0;
-  for (size_t d = sizes.size(); d-- > 0;) {
-    offset += index % sizes[d] * strides[d];
-    index /= sizes[d];
-  }
-  return offset;
-}
-
 constexpr int64_t kRun = 2048;    // floats joined in f32 lanes before they join in double
 constexpr int64_t kRows = 64;     // rows joined in f32 before they join in double
 constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in registers
 // A table that is larger than L2 is read by longer pieces of rows, whose sums stay in L1.
 constexpr int64_t kMostColumns = 512;
 constexpr int64_t kLargeTable = 1 << 18;  // elements
+// Rows that are joined as one where they are narrower than this: a vector has elements of several.
+constexpr int64_t kNarrow = 16;
 
 // Rounds the scaled values to elements [first, first + count) of the result.
 using WriteFn = void (*)(std::byte* y, int64_t first, const double* values, int64_t count,
@@ -120,11 +76,14 @@ class Reduce final : public BoundKernel {
     // Work items are outputs when the inner group is reduced, else blocks of columns.
     const bool large = g_.inner >= 2 * kMostColumns && g_.reduced() * g_.inner > kLargeTable;
     columns_ = large ? kMostColumns : kColumns;
+    const bool dense = g_.reduced_strides == Shape{g_.inner};
+    if (!g_.inner_reduced && g_.inner < kNarrow && dense) joined_rows_ = kNarrow;
     outputs_ = g_.inner_reduced ? g_.kept() : g_.kept() * divide_up(g_.inner, columns_);
     ns_ = 20 + g_.kept() * g_.reduced() * g_.inner / 8;
     const int64_t wanted = parts_for(ns_, 32);
     output_parts_ = std::min(wanted, outputs_);
-    const int64_t rows = splits_inner() ? divide_up(g_.inner, kRun) : g_.reduced();
+    const int64_t rows = splits_inner() ? divide_up(g_.inner, kRun)
+                                        : std::max<int64_t>(1, g_.reduced() / joined_rows_);
     row_parts_ = outputs_ < 8 ? std::clamp<int64_t>(divide_up(wanted, outputs_), 1, rows) : 1;
   }
   int phases() const override { return row_parts_ > 1 ? 2 : 1; }
@@ -197,6 +156,7 @@ class Reduce final : public BoundKernel {
   }
 
   const X* row_at(const X* x, int64_t row) const {
+    if (joined_rows_ > 1) return x + row * joined_rows_ * g_.inner;
     return x + offset_at(row, g_.reduced_sizes, g_.reduced_strides);
   }
 
@@ -222,7 +182,19 @@ class Reduce final : public BoundKernel {
   }
 
   void columns(const X* x, int64_t count, int64_t part, double* values) const {
-    const Range rows = part_of(g_.reduced(), row_parts_, part);
+    const Range rows = part_of(g_.reduced() / joined_rows_, row_parts_, part);
+    join_columns(x, rows, count * joined_rows_, values);
+    if (joined_rows_ == 1) return;
+    for (int64_t i = count; i < count * joined_rows_; ++i) {
+      values[i % count] = Op::join(values[i % count], values[i]);
+    }
+    if (part != row_parts_ - 1) return;
+    for (int64_t i = rows.end * joined_rows_ * count; i < g_.reduced() * count; ++i) {
+      values[i % count] = Op::join(values[i % count], static_cast<double>(load_one(x + i)));
+    }
+  }
+
+  void join_columns(const X* x, Range rows, int64_t count, double* values) const {
     for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; r += kRows) {
       float some[kMostColumns];
@@ -241,6 +213,7 @@ class Reduce final : public BoundKernel {
   Groups g_;
   double scale_;
   WriteFn write_;
+  int64_t joined_rows_ = 1;
   int64_t columns_ = kColumns, outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
 };
 
@@ -300,6 +273,33 @@ class ReduceWindows final : public BoundKernel {
   std::vector<int64_t> offsets_;  // of the elements that a result joins, from its first
 };
 
+// Joins the elements of short rows, which lie one after the other.
+template <typename Op, typename X>
+std::unique_ptr<BoundKernel> reduce_short_rows(const KernelRequest& request, int64_t n,
+                                               double scale, WriteFn write) {
+  auto compute = [=](const KernelArgs& args, int64_t begin, int64_t end) {
+    X* held = reinterpret_cast<X*>(args.scratch);
+    for_blocks_of_rows(begin, end, [&](int64_t first, int64_t count) {
+      const X* x = input_of<X>(args, 0) + first * n;
+      const int64_t width = rows_to_columns(x, n, count, n, held);
+      float some[kRowsAtOnce];
+      std::fill_n(some, kRowsAtOnce, static_cast<float>(Op::kStart));
+      for (int64_t i = 0; i < n; ++i) {
+        map_row(
+            width, some, [](float a, float b) { return Op::join(a, b); }, some,
+            held + i * kRowsAtOnce);
+      }
+      double values[kRowsAtOnce];
+      for (int64_t row = 0; row < count; ++row) {
+        values[row] = Op::join(Op::kStart, static_cast<double>(some[row]));
+      }
+      write(args.buffers[1], first, values, count, scale);
+    });
+  };
+  return make_rows_kernel(request, request.outputs[0].elements(), divide_up(n, 4), compute, nullptr,
+                          n * kRowsAtOnce * int64_t{sizeof(X)});
+}
+
 std::vector<bool> reduced_dims(const KernelRequest& request) {
   std::vector<bool> reduced(request.inputs[0]->rank(), false);
   if (reduced.empty()) return reduced;  // a scalar does not have an axis 0
@@ -346,7 +346,7 @@ std::optional<Groups> groups_of(const KernelRequest& request) {
   const Layout::Kind kind = request.input_layouts[0].kind;
   std::vector<bool> in_memory;
   for (int64_t d : memory_order(x.rank(), kind)) in_memory.push_back(reduced[d]);
-  return group(memory_shape(x.shape, kind), in_memory);
+  return group_dimensions(memory_shape(x.shape, kind), in_memory);
 }
 
 template <typename Op, bool mean = false>
@@ -361,6 +361,9 @@ struct Reduction {
     if (!groups) return nullptr;
     const auto size = static_cast<double>(x.elements());
     const double scale = mean ? static_cast<double>(request.outputs[0].elements()) / size : 1;
+    if (groups->inner_reduced && groups->reduced() == 1 && groups->inner <= kShortRow) {
+      return reduce_short_rows<Op, X>(request, groups->inner, scale, write_as<Y>);
+    }
     if (!ReduceWindows<Op>::fits(*groups)) {
       return std::make_unique<Reduce<Op, X>>(*groups, scale, write_as<Y>);
     }

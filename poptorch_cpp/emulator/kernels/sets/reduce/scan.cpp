@@ -5,7 +5,7 @@
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
-#include "emulator/kernels/sets/rows.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -43,14 +43,18 @@ class LineScan final : public BoundKernel {
     if (lines_.inner == 1) return scan_rows(args, range);
     for (int64_t item = range.begin; item < range.end; ++item) {
       const int64_t first = item % blocks_ * width_;
-      scan(args, item / blocks_ * lines_.size * lines_.inner + first,
-           std::min(width_, lines_.inner - first));
+      const int64_t count = std::min(width_, lines_.inner - first);
+      Sum values[kMostLines];
+      std::fill_n(values, count, kFirst);
+      scan(operands(args, item / blocks_ * lines_.size * lines_.inner + first), lines_.size,
+           lines_.inner, count, values);
     }
   }
 
  private:
   using Sum = std::conditional_t<std::is_same_v<T, float>, double, uint32_t>;
 
+  static constexpr bool kTwo = how == Scanned::kRecurrence;
   static constexpr auto kFirst = static_cast<Sum>(how == Scanned::kProduct ? 1 : 0);
 
   struct Operands {
@@ -58,9 +62,8 @@ class LineScan final : public BoundKernel {
     Y* y;
   };
   static Operands operands(const KernelArgs& args, int64_t at) {
-    const bool two = how == Scanned::kRecurrence;
     const X* x = input_of<X>(args, 0) + at;
-    return {x, two ? input_of<X>(args, 1) + at : x, buffer_of<Y>(args, two ? 2 : 1) + at};
+    return {x, kTwo ? input_of<X>(args, 1) + at : x, buffer_of<Y>(args, kTwo ? 2 : 1) + at};
   }
 
   static const T* values_of(const X* x, int64_t n, T* held) {
@@ -91,10 +94,13 @@ class LineScan final : public BoundKernel {
 
   // Scans dense lines, several at once: each step of a line waits for the one before it.
   void scan_rows(const KernelArgs& args, const Range& rows) const {
-    constexpr int64_t kRows = 4;
-    int64_t row = rows.begin;
-    for (; row + kRows <= rows.end; row += kRows) scan_together<kRows>(args, row);
-    for (; row < rows.end; ++row) scan_together<1>(args, row);
+    for_blocks_of_rows(rows.begin, rows.end, [&](int64_t row, int64_t count) {
+      if (count >= kLanes) return scan_columns(args, row, count);
+      constexpr int64_t kRows = 4;
+      const int64_t end = row + count;
+      for (; row + kRows <= end; row += kRows) scan_together<kRows>(args, row);
+      for (; row < end; ++row) scan_together<1>(args, row);
+    });
   }
 
   template <int64_t rows>
@@ -112,7 +118,7 @@ class LineScan final : public BoundKernel {
       for (int64_t r = 0; r < rows; ++r) {
         const int64_t i = r * lines_.size + first;
         x[r] = values_of(at.x + i, count, held_x[r]);
-        b[r] = how == Scanned::kRecurrence ? values_of(at.b + i, count, held_b[r]) : x[r];
+        b[r] = kTwo ? values_of(at.b + i, count, held_b[r]) : x[r];
         y[r] = results_of(at.y + i, held_y[r]);
       }
       for (int64_t k = 0; k < count; ++k) {
@@ -126,16 +132,32 @@ class LineScan final : public BoundKernel {
     }
   }
 
-  void scan(const KernelArgs& args, int64_t at, int64_t count) const {
-    const Operands operands = LineScan::operands(args, at);
-    const int64_t last = (lines_.size - 1) * lines_.inner;
-    const int64_t begin = reverse_ ? last : 0, step = reverse_ ? -lines_.inner : lines_.inner;
-    Sum values[kMostLines];
-    std::fill_n(values, count, kFirst);
-    for (int64_t n = 0, row = begin; n < lines_.size; ++n, row += step) {
+  // Scans a block of rows, transposed.
+  void scan_columns(const KernelArgs& args, int64_t row, int64_t count) const {
+    constexpr int64_t kSome = 64;  // elements of a line
+    const Operands whole = operands(args, row * lines_.size);
+    X held_x[kSome * kRowsAtOnce], held_b[kTwo ? kSome * kRowsAtOnce : 1];
+    Y made[kSome * kRowsAtOnce];
+    Sum values[kRowsAtOnce];
+    std::fill_n(values, kRowsAtOnce, kFirst);
+    for (int64_t n = 0; n < lines_.size; n += kSome) {
+      const int64_t some = std::min(kSome, lines_.size - n);
+      const int64_t first = reverse_ ? lines_.size - n - some : n;
+      const int64_t width = rows_to_columns(whole.x + first, lines_.size, count, some, held_x);
+      if (kTwo) rows_to_columns(whole.b + first, lines_.size, count, some, held_b);
+      scan({held_x, kTwo ? held_b : held_x, made}, some, kRowsAtOnce, width, values);
+      columns_to_rows(made, whole.y + first, lines_.size, count, some);
+    }
+  }
+
+  // Scans `size` rows, `stride` apart, of `count` neighbouring elements, and goes on from `values`.
+  void scan(const Operands& operands, int64_t size, int64_t stride, int64_t count,
+            Sum* values) const {
+    const int64_t begin = reverse_ ? (size - 1) * stride : 0, step = reverse_ ? -stride : stride;
+    for (int64_t n = 0, row = begin; n < size; ++n, row += step) {
       T held_x[kMostLines], held_b[kMostLines], held_y[kMostLines];
       const T* x = values_of(operands.x + row, count, held_x);
-      const T* b = how == Scanned::kRecurrence ? values_of(operands.b + row, count, held_b) : x;
+      const T* b = kTwo ? values_of(operands.b + row, count, held_b) : x;
       T* y = results_of(operands.y + row, held_y);
 #pragma GCC ivdep
       for (int64_t i = 0; i < count; ++i) {

@@ -6,7 +6,9 @@
 #include <optional>
 
 #include "emulator/kernels/base/along_axis.hpp"
+#include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/short_rows.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
@@ -86,10 +88,30 @@ struct Truth {
   }
 };
 
+std::unique_ptr<BoundKernel> logsumexp_of_short_rows(const KernelRequest& request, int64_t n) {
+  auto compute = [n](const KernelArgs& args, int64_t begin, int64_t end) {
+    auto* held = reinterpret_cast<float*>(args.scratch);
+    for_blocks_of_rows(begin, end, [&](int64_t first, int64_t count) {
+      const float* x = input_of<float>(args, 0) + first * n;
+      const columns::Block block{n, kRowsAtOnce, rows_to_columns(x, n, count, n, held)};
+      float shifts[kRowsAtOnce], totals[kRowsAtOnce];
+      columns::find_tops(block, held, shifts);
+      for (float& shift : shifts) shift = std::isinf(shift) ? 0.0f : shift;
+      columns::sum_of_powers(block, held, shifts, totals);
+      float* y = buffer_of<float>(args, 1) + first;
+      for (int64_t row = 0; row < count; ++row) y[row] = std::log(totals[row]) + shifts[row];
+    });
+  };
+  return make_rows_kernel(request, request.outputs[0].elements(), n * 4, compute, nullptr,
+                          n * kRowsAtOnce * 4);
+}
+
 std::unique_ptr<BoundKernel> bind_logsumexp(const KernelRequest& request) {
   const auto axes = neighbouring_axes(request);
   if (!axes || request.inputs[0]->dtype != DType::kF32) return nullptr;
-  const int64_t n = Lines(request.inputs[0]->shape, axes->first, axes->second).size;
+  const Lines lines(request.inputs[0]->shape, axes->first, axes->second);
+  const int64_t n = lines.size;
+  if (lines.inner == 1 && n > 0 && n <= kShortRow) return logsumexp_of_short_rows(request, n);
   return make_along_axis(request, axes->first, axes->second, 4, 0, [n](const Line& line) {
     const float* x = line.at<float>(0);
     const float top = lanes::max(x, n), shift = std::isinf(top) ? 0.0f : top;
