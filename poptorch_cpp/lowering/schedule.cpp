@@ -147,10 +147,19 @@ class Scheduler {
     return last;
   }
 
+  // Returns the memory that a value is, or that it is a cast of: a write that waits for the readers
+  // of a cast lets them read the memory instead of a copy.
+  int read_memory(const Value* value) {
+    const int memory = memory_.of(value);
+    const Op* producer = value->producer();
+    const bool converted = !memory && producer && producer->role() == ir::Role::kCast;
+    return converted ? memory_.of(producer->operand(0)) : memory;
+  }
+
   void note_touches(const Op& op, int at) {
     if (op.def().runs_graphs()) barrier_ = at;  // a callee may use any slot
     for (size_t i = 0; i < op.operand_count(); ++i) {
-      const int memory = op.operand(i) ? memory_.of(op.operand(i)) : 0;
+      const int memory = op.operand(i) ? read_memory(op.operand(i)) : 0;
       if (!memory) continue;
       Touch& touch = touches_[memory];
       touch.any = std::max(touch.any, at);

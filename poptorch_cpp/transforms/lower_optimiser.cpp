@@ -82,7 +82,7 @@ class OptimiserLowering {
     builder.copy_context(mark);
     builder.forward_id = mark.forward_id;
     Value* accumulator = nullptr;
-    Value* gradient = mark.operand(0);
+    Value* gradient = unrounded(mark.operand(0), name);
     if (accumulates()) {
       ir::Builder inner(main_, &mark);
       inner.copy_context(mark);
@@ -103,6 +103,17 @@ class OptimiserLowering {
     // Only the update rounds, so that every replica has the same numbers before it.
     if (parameter.stochastic) parameter.widen();
     return parameter;
+  }
+
+  // Returns what was rounded at random to `gradient`, if the next op is an accumulation or an
+  // update that rounds at random: one rounding is enough. Replicas exchange halves, and gradients
+  // that wait for others are kept as halves.
+  Value* unrounded(Value* gradient, const std::string& name) const {
+    const bool exchanged =
+        execution_.replication_factor != 1 && execution_.group_of(name).size != 1;
+    if (waits() || (exchanged && !accumulates())) return gradient;
+    Op* maker = gradient->producer();
+    return maker && maker->name() == "stochastic_cast" ? maker->operand(0) : gradient;
   }
 
   void update(Parameter& parameter, Value* wanted = nullptr) {

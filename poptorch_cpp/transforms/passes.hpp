@@ -87,7 +87,8 @@ void round_stochastically(ir::Module& module);
 // over replicas, the division (mean reduction, loss scaling) and the update op. Hyper-parameters
 // are f64 scalars: constants, or slots where the spec says variable. A parameter without gradient
 // is not updated. With a bound on the norm of all gradients, and with automatic loss scaling, every
-// update waits for all gradients.
+// update waits for all gradients. With stochastic rounding, an update or accumulation that directly
+// follows reads the gradient before it was rounded.
 void lower_optimiser(ir::Module& module);
 
 using PassFunction = void (*)(ir::Module&);

@@ -26,6 +26,7 @@ ABOUT = {
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},
     "partition/recompute.cpp": {"batch_norm", "dropout"},
     "transforms/canonicalise.cpp": {"slice"},
+    "transforms/lower_optimiser.cpp": {"stochastic_cast"},
     "transforms/slice_sums.cpp": {"insert_slice"},
 }
 OPS = set(_core.op_names())

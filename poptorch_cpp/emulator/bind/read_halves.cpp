@@ -19,7 +19,9 @@ class HalfReader {
       auto* op = as<OpNode>(node);
       if (op && reads_halves(*op)) replace_operands(*op);
       forget_overwritten(node);
-      if (op && is_widening(*op)) casts_[plan_.value(op->outputs[0]).storage] = i;
+      if (!op || !is_widening(*op)) continue;
+      casts_[plan_.value(op->outputs[0]).storage] = i;
+      all_casts_.push_back(i);
     }
     remove_unread();
   }
@@ -77,8 +79,8 @@ class HalfReader {
 
   void remove_unread() {
     std::vector<bool> unread(block_.size(), false);
-    for (const auto& [storage, index] : casts_) {
-      if (plan_.storages[storage].readers > 0) continue;
+    for (size_t index : all_casts_) {
+      if (plan_.storage_of(cast_at(index).outputs[0]).readers > 0) continue;
       unread[index] = true;
       --plan_.storage_of(cast_at(index).inputs[0]).readers;
     }
@@ -88,7 +90,9 @@ class HalfReader {
 
   Plan& plan_;
   std::vector<Node>& block_;
-  std::unordered_map<int32_t, size_t> casts_;  // node of the cast, by the storage that it makes
+  // The nodes of the casts whose operand still has its value, by the storage that the cast makes.
+  std::unordered_map<int32_t, size_t> casts_;  // look-up only
+  std::vector<size_t> all_casts_;
 };
 
 }  // namespace
