@@ -1,36 +1,48 @@
 // The random bits of stochastic rounding. Almost every op of a model in half precision needs 16 for
-// each element, so they are a hash of the element's index and not numbers of Philox, which gives
-// the key of an op. The hash has the constants that C. Wellons found for two rounds of
-// multiplication ("Prospecting for hash functions", 2018).
+// each element, so they are not numbers of Philox, which gives the key of an op. The index of a
+// block of elements is hashed well, by the constants that C. Wellons found for two rounds of
+// multiplication ("Prospecting for hash functions", 2018). The words of a block are multiples of
+// its hash, so that most of the work is done once for each block.
 #pragma once
 
 #include "reference/philox.hpp"
 
 namespace poptorch::reference {
 
-// The counter of word i is kCounterStep · i and the first part of the key. A counter that grows by
-// one gives words at distances of powers of two that are not independent.
+// The counter of block i is kCounterStep · i and the first part of the key. A counter that grows by
+// one gives hashes at distances of powers of two that are not independent.
 constexpr uint32_t kCounterStep = 0x9E3779B9;
 
+constexpr uint32_t kBlockElements = 16;  // two for each word
+// A pair of words is one of the 2^32 points of a lattice. These multipliers were chosen such that
+// no pair has a short vector and the last four bits differ; tests/unit/kernels_rounding_test.cpp
+// tests all pairs. They are repeated for vectors of two blocks.
+alignas(64) constexpr uint32_t kMultipliers[16] = {
+    0x4a78bbb1, 0x82c59903, 0x91be6315, 0x4e6da667, 0x74612ca9, 0x23a1126b, 0xdf7c95bd, 0xf3c868bf,
+    0x4a78bbb1, 0x82c59903, 0x91be6315, 0x4e6da667, 0x74612ca9, 0x23a1126b, 0xdf7c95bd, 0xf3c868bf};
+
 // Kernels of all instruction sets contain these functions, so they must not exist outside of them.
-// `Word` is uint32_t or a vector of them.
-template <typename Word>
-[[gnu::always_inline]] inline Word rounding_word(Word counter, uint32_t second) {
-  Word x = counter;
+[[gnu::always_inline]] inline uint32_t block_hash(uint32_t block, uint32_t first, uint32_t second) {
+  uint32_t x = block * kCounterStep + first;
   x ^= x >> 16;
   x *= 0x21f0aaadu;
   x ^= second ^ x >> 15;
   x *= 0x735a2d97u;
   return x ^ x >> 15;
 }
-
-// The first 16 of each 32 elements use the lower halves of 16 words, and the others the upper.
-constexpr int64_t kRoundedTogether = 32;
+// `Word` is uint32_t or a vector of them. The low bits of a multiple depend on few bits of the
+// hash.
+template <typename Word>
+[[gnu::always_inline]] inline Word rounding_word(Word hash, Word multiplier) {
+  const Word multiple = hash * multiplier;
+  return multiple ^ multiple >> 16;
+}
+// The first of two elements uses the lower half of their word.
 [[gnu::always_inline]] inline uint32_t rounding_bits(uint32_t element, uint32_t first,
                                                      uint32_t second) {
-  const uint32_t index = (element >> 5 << 4) + (element & 15);
-  const uint32_t word = rounding_word(index * kCounterStep + first, second);
-  return (element & 16) != 0 ? word >> 16 : word & 0xffff;
+  const uint32_t hash = block_hash(element / kBlockElements, first, second);
+  const uint32_t word = rounding_word(hash, kMultipliers[element % kBlockElements / 2]);
+  return (element & 1) != 0 ? word >> 16 : word & 0xffff;
 }
 
 class RoundingBits {

@@ -1,6 +1,7 @@
 // Products and updates of halves, which read them from memory: bit-identical to the float kernels
 // on widened operands, rounded once.
 #include "half_harness.hpp"
+#include "reference/rounding_bits.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -235,6 +236,7 @@ std::vector<TestTensor> numbers_of(const HalfUpdate& u) {
   return numbers;
 }
 
+constexpr uint64_t kUpdateId = 7;
 std::shared_ptr<const TileProgram> program_of(const HalfUpdate& u, DType weight, DType gradient,
                                               const Shape& space) {
   TileProgramBuilder b(space);
@@ -247,7 +249,9 @@ std::shared_ptr<const TileProgram> program_of(const HalfUpdate& u, DType weight,
   }
   operands.push_back(g);
   for (size_t i = 0; i < u.numbers.size(); ++i) operands.push_back(b.input({DType::kF64, {}}));
-  for (int reg : b.op(ops::registry().get(u.op), u.attrs, operands, results)) b.output(reg);
+  for (int reg : b.op(ops::registry().get(u.op), u.attrs, operands, results, kUpdateId)) {
+    b.output(reg);
+  }
   return b.finish();
 }
 
@@ -315,6 +319,69 @@ TEST(HalfUpdates, TakeProductsFromRegisters) {
             run.run(threads);
             if (expected.empty()) expected = state;
             for (size_t i = 0; i < state.size(); ++i) expect_equal(state[i], expected[i]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Returns the weights after an update of floats, rounded with the bits of the reference.
+TestTensor rounded_at_random(const HalfUpdate& u, DType dtype, std::vector<TestTensor> state,
+                             TestTensor gradient, const RandomKey& key, uint64_t op_id) {
+  const Shape space = gradient.type.shape;
+  std::vector<TestTensor> numbers = numbers_of(u);
+  TestTensor rounded = state[0];
+  state[0] = widened(state[0]);
+  const auto kernel = bind_tile_program(program_of(u, DType::kF32, DType::kF32, space));
+  std::vector<std::byte*> buffers{gradient.data.data()};
+  for (TestTensor& t : state) buffers.push_back(t.data.data());
+  for (TestTensor& t : numbers) buffers.push_back(t.data.data());
+  for (TestTensor& t : state) buffers.push_back(t.data.data());
+  AlignedBytes scratch(kernel->scratch_bytes());
+  for (int i = 0; i < kernel->tasks(0); ++i) {
+    kernel->run({buffers.data(), scratch.data(), nullptr, {}}, 0, i);
+  }
+  RandomKey own = key;
+  own.op_id = op_id, own.replica = 0;  // all replicas write the same numbers
+  const reference::RoundingBits bits(own);
+  const bool half = dtype == DType::kF16;
+  for (int64_t i = 0; i < rounded.type.elements(); ++i) {
+    const double value = reference::rounded_at_random(
+        state[0].at(i), bits.of(static_cast<uint64_t>(i)), half ? 11 : 8, half ? -14 : -126);
+    halves(rounded)[i] = narrowed(dtype, static_cast<float>(value));
+  }
+  return rounded;
+}
+
+TEST(HalfUpdates, RoundAtRandomByTheIndexOfTheElement) {
+  const RandomKey key{.seed = 5, .op_id = 1, .replica = 3, .micro_batch = 2};
+  for (HalfUpdate u : kUpdates) {
+    for (DType dtype : kHalfTypes) {
+      for (HalfProduct s :
+           {HalfProduct{50, 208, 8}, {7, 8, 32}, {300, 136, 3}, {64, 24, 1}, {16, 64, 2}}) {
+        SCOPED_TRACE(testing::Message() << u.op << s.m << "x" << s.n << "x" << s.k);
+        const Shape space{s.m, s.n};
+        TestTensor a = random_f32({s.k, s.m}, 1), b = random_f32({s.k, s.n}, 2);
+        u.attrs.set("stochastic_rounding", false);
+        KernelRun product("matmul", {{"transpose_a", true}}, {&a, &b});
+        ASSERT_TRUE(product.bind());
+        product.run(1);
+        const TestTensor expected = rounded_at_random(u, dtype, state_of(u, dtype, space),
+                                                      product.outputs[0], key, kUpdateId);
+        u.attrs.set("stochastic_rounding", true);
+        const auto chain = program_of(u, dtype, DType::kF32, space);
+        EXPECT_TRUE(chain->takes_product()) << chain->text();
+        for (bool keep : {true, false}) {
+          for (int threads : {1, 3}) {
+            std::vector<TestTensor> state = state_of(u, dtype, space), numbers = numbers_of(u);
+            KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
+            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            for (TestTensor& t : numbers) run.buffers.push_back(t.data.data());
+            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            ASSERT_TRUE(run.bind());
+            run.run(threads, key);
+            expect_equal(state[0], expected);
           }
         }
       }

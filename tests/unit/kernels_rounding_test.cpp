@@ -94,6 +94,28 @@ TEST(RoundingBits, OfNeighboursAreIndependent) {
   }
 }
 
+// The words of a block are multiples of one number: four bits of two numbers fall into 256 bins.
+TEST(RoundingBits, OfABlockAreIndependent) {
+  constexpr int64_t kBlock = reference::kBlockElements;
+  const RoundingBits bits(reference::RandomKey{.seed = 5});
+  std::vector<std::array<uint32_t, kBlock>> drawn(1 << 16);
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    for (int64_t e = 0; e < kBlock; ++e) drawn[i][e] = bits.of(i * kBlock + e);
+  }
+  for (int a = 0; a < kBlock; ++a) {
+    for (int b = a + 1; b < kBlock; ++b) {
+      for (int first_bit : {0, 3, 8, 12}) {
+        SCOPED_TRACE(testing::Message() << a << ", " << b << ", bit " << first_bit);
+        std::vector<int64_t> pairs(256);
+        for (const auto& block : drawn) {
+          ++pairs[(block[a] >> first_bit & 15) << 4 | (block[b] >> first_bit & 15)];
+        }
+        expect_uniform(pairs);
+      }
+    }
+  }
+}
+
 TEST(RoundingBits, OfDifferentKeysAreIndependent) {
   const reference::RandomKey key{.seed = 3, .op_id = 7};
   const RoundingBits bits(key);

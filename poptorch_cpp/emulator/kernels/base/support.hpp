@@ -59,7 +59,7 @@ class Epilogue {
                    std::byte* scratch) const {
     std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
-    program_->run_product(buffers, first, product, scratch);
+    program_->run_product(buffers, first, product, scratch, args.random);
   }
   // Returns whether the epilogue is an ending of the kernel's result, which is not used otherwise.
   bool is_ending() const { return is_ending_of(Element::kFloat); }

@@ -94,6 +94,7 @@ struct HalfForm {
 struct HalfForms {
   HalfForm form[2][2];
   int gradient = -1;
+  HalfForm at_random[2] = {};  // rounded at random, by a gradient of floats
 };
 
 // The arguments of a look-up in the table by op().

@@ -51,7 +51,7 @@ class TileProgram {
   // on one. Element (i, j) of the product is element first + i * row_step + j of the space.
   virtual bool takes_product() const = 0;
   virtual void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
-                           std::byte* scratch) const = 0;
+                           std::byte* scratch, const RandomKey& random) const = 0;
   // Returns the program as an ending of input 0's columns, the space's innermost dimension.
   virtual const std::optional<EndingForm>& ending() const = 0;
 };

@@ -8,8 +8,8 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
-template <typename V, int count, typename Step>
-void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Step& step) {
+template <typename V, int count, typename Use>
+void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Use& use) {
   constexpr int kWidth = kLanesOf<V>;
   V sums[count];
 #pragma GCC unroll 8
@@ -20,21 +20,32 @@ void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Step& 
 #pragma GCC unroll 8
     for (int v = 0; v < count; ++v) sums[v] = fmadd(x, load<V>(b + v * kWidth), sums[v]);
   }
-#pragma GCC unroll 8
-  for (int v = 0; v < count; ++v) step(sums[v], row * p.row_step + col + v * kWidth);
+  use(sums, row * p.row_step + col);
+}
+
+// Calls use(array of vectors, position of its first element) for the whole product. An array has
+// one vector, or an even number of them.
+template <typename Use>
+void for_each_tile(const NarrowProduct& p, const Use& use) {
+  constexpr int64_t kBlock = 8 * kLanes > 64 ? 64 : 8 * kLanes;
+  for (int64_t row = 0; row < p.rows; ++row) {
+    int64_t col = 0;
+    for (; col + kBlock <= p.cols; col += kBlock) {
+      product_tile<Widest, kBlock / kLanes>(p, row, col, use);
+    }
+    for (; col + kLanes <= p.cols; col += kLanes) product_tile<Widest, 1>(p, row, col, use);
+    for (; col < p.cols; col += kLanesOf<Narrow>) product_tile<Narrow, 1>(p, row, col, use);
+  }
 }
 
 // Calls step(vector of the product, position of its first element) for the whole product.
 template <typename Step>
 void for_each_vector(const NarrowProduct& p, const Step& step) {
-  constexpr int64_t kBlock = 8 * kLanes > 64 ? 64 : 8 * kLanes;
-  for (int64_t row = 0; row < p.rows; ++row) {
-    int64_t col = 0;
-    for (; col + kBlock <= p.cols; col += kBlock) {
-      product_tile<Widest, kBlock / kLanes>(p, row, col, step);
-    }
-    for (; col < p.cols; col += kLanesOf<Narrow>) product_tile<Narrow, 1>(p, row, col, step);
-  }
+  for_each_tile(
+      p, [&]<typename V, size_t count>(V(&sums)[count], int64_t at) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+        for (size_t v = 0; v < count; ++v) step(sums[v], at + v * kLanesOf<V>);
+      });
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -34,7 +34,7 @@ void over_memory(const MicroArgs& a, int64_t n) {
   const FlushDenormals flush(update.flushes_denormals());
   const float* g = a.in<float>(Update::kGradient);
 #pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) update(g[i], i);
+  for (int64_t i = 0; i < n; ++i) update_at(update, g[i], i);
 }
 
 void sgd_momentum(const MicroArgs& a, int64_t n) {

@@ -1,7 +1,8 @@
 // Update formulas, each written once for a float and for a vector. Over memory, the compiler
 // vectorises the float form; a product in registers uses the vector form. Formulas that keep
 // moments report whether they may flush denormals. `W` is how the updated tensor is stored; the
-// other tensors among the first kTensors sources are floats.
+// other tensors among the first kTensors sources are floats. Each formula returns the updated
+// tensor's new elements, which the caller stores, and stores the moments.
 #pragma once
 
 #include <cmath>
@@ -15,6 +16,7 @@ inline float sign_of(const MicroArgs& a) { return a.immediates[0] != 0 ? -1.0f :
 
 template <typename W>
 struct Sgd {
+  using Tensor = W;
   using Held = typename W::Stored;
   static constexpr int kGradient = 1, kTensors = 2, kResults = 1;
   const Held* w;
@@ -28,9 +30,9 @@ struct Sgd {
         sign(sign_of(a)) {}
   static constexpr bool flushes_denormals() { return false; }
   template <typename V>
-  void operator()(V g, int64_t i) const {
+  V fresh(V g, int64_t i) const {
     const V old = W::template load_all<V>(w + i), slope = sign * g + decay * old;
-    W::store_all(w_out + i, old + rate * slope);
+    return old + rate * slope;
   }
 };
 
@@ -69,6 +71,7 @@ struct Corrections {
 
 template <typename W, bool decoupled>
 struct Adam {
+  using Tensor = W;
   using Held = typename W::Stored;
   static constexpr int kGradient = 3, kTensors = 4, kResults = 3;
   const Held* w;
@@ -96,7 +99,7 @@ struct Adam {
   // √v of a denormal v is below 1.1e-19, which is negligible beside eps.
   bool flushes_denormals() const { return eps >= 1e-12f; }
   template <typename V>
-  void operator()(V g, int64_t i) const {
+  V fresh(V g, int64_t i) const {
     const V old = W::template load_all<V>(w + i), m_old = load<V>(m + i), v_old = load<V>(v + i);
     const V weight = decoupled ? old * decay : old;
     const V slope = decoupled ? sign * g : sign * g + decay * old;
@@ -104,24 +107,31 @@ struct Adam {
     const V second = v_old * keep2 + fresh2 * slope * slope;
     store(m_out + i, first);
     store(v_out + i, second);
-    W::store_all(w_out + i, weight + rate * first / (root(second) * unroot + eps));
+    return weight + rate * first / (root(second) * unroot + eps);
   }
 };
 
 template <typename W>
 struct Accumulate {
+  using Tensor = W;
   using Held = typename W::Stored;
   static constexpr int kGradient = 1, kTensors = 2, kResults = 1;
-  const Held* to;
-  Held* out;
+  const Held* w;
+  Held* w_out;
   float scale;
   explicit Accumulate(const MicroArgs& a)
-      : to(a.in<Held>(0)), out(a.out<Held>()), scale(a.imm(0)) {}
+      : w(a.in<Held>(0)), w_out(a.out<Held>()), scale(a.imm(0)) {}
   static constexpr bool flushes_denormals() { return false; }
   template <typename V>
-  void operator()(V from, int64_t i) const {
-    W::store_all(out + i, W::template load_all<V>(to + i) + scale * from);
+  V fresh(V from, int64_t i) const {
+    return W::template load_all<V>(w + i) + scale * from;
   }
 };
+
+// Updates the elements from i on.
+template <typename Update, typename V>
+[[gnu::always_inline]] inline void update_at(const Update& update, V g, int64_t i) {
+  Update::Tensor::store_all(update.w_out + i, update.fresh(g, i));
+}
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -52,19 +52,38 @@ inline Widest round_to_bfloat(Widest x) {
   return _mm512_castsi512_ps(_mm512_and_epi32(upper_bfloats(x), kept));
 }
 
-// These round a and then b at random, by the lower and the upper 16 bits of `random`. They add the
-// bits to the fraction that the type drops, and drop the rest of the sum.
+using Words16 = uint32_t __attribute__((vector_size(64)));
+// Returns a in the first eight lanes and b in the others.
+inline Words16 spread_pair(uint32_t a, uint32_t b) {
+  const __m512i all = _mm512_set1_epi32(static_cast<int>(a));
+  return reinterpret_cast<Words16>(_mm512_mask_set1_epi32(all, 0xff00, static_cast<int>(b)));
+}
+
+// These round a and then b at random, each lane by 16 bits of `random`, in their order. They add
+// the bits to the fraction that the type drops, and drop the rest of the sum.
 constexpr int kTruncated = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+// Returns the upper half of `base` and the 16 bits of lane i of a, or of b, in word i.
+inline __m512i random_lanes(int base, __m512i random, bool of_b) {
+  alignas(64) static constexpr uint16_t kLane[2][32] = {
+      {0, 0, 1, 0, 2,  0, 3,  0, 4,  0, 5,  0, 6,  0, 7,  0,
+       8, 0, 9, 0, 10, 0, 11, 0, 12, 0, 13, 0, 14, 0, 15, 0},
+      {16, 0, 17, 0, 18, 0, 19, 0, 20, 0, 21, 0, 22, 0, 23, 0,
+       24, 0, 25, 0, 26, 0, 27, 0, 28, 0, 29, 0, 30, 0, 31, 0}};
+  const __m512i lanes = _mm512_load_si512(kLane[of_b]);
+  if (base == 0) return _mm512_maskz_permutexvar_epi16(0x55555555, lanes, random);
+  return _mm512_mask_permutexvar_epi16(_mm512_set1_epi32(base), 0x55555555, lanes, random);
+}
 // Returns sums that are converted to halves by rounding towards zero.
-inline Widest half_sums(Widest x, __m512i random) {
+inline Widest half_sums(Widest x, __m512i random, bool of_b) {
   constexpr int kGreaterMagnitude = 3;  // with the sign of the first operand
+  constexpr int kBase = 0x4b000000;     // 2^23, whose last bits are whole numbers
   // Halves near x have the distance 2^-10 times its power of two, which is at least 2^-14. A sum
   // rounded towards zero is on the same side of each half as the exact sum.
   const Widest sign_and_power = _mm512_and_ps(x, _mm512_set1_ps(-INFINITY));
   const Widest power = _mm512_range_ps(sign_and_power, _mm512_set1_ps(0x1p-14f), kGreaterMagnitude);
-  const Widest unit = _mm512_castsi512_ps(
-      _mm512_sub_epi32(_mm512_castps_si512(power), _mm512_set1_epi32((10 + 16) << 23)));
-  return _mm512_fmadd_round_ps(_mm512_cvtepi32_ps(random), unit, x, kTruncated);
+  const Widest bits = _mm512_castsi512_ps(random_lanes(kBase, random, of_b));
+  const Widest part = _mm512_fmsub_ps(bits, _mm512_set1_ps(0x1p-26f), _mm512_set1_ps(0x1p-3f));
+  return _mm512_fmadd_round_ps(part, power, x, kTruncated);
 }
 inline Widest infinite_beyond_halves(Widest sums) {
   const __mmask16 beyond =
@@ -78,8 +97,8 @@ template <typename Words>
 HalvesAtRandom halves_at_random(Widest a, Widest b, Words random) {
   constexpr int kGreaterWithoutSign = 11;
   const auto words = reinterpret_cast<__m512i>(random);
-  a = half_sums(a, _mm512_and_si512(words, _mm512_set1_epi32(0xffff)));
-  b = half_sums(b, _mm512_srli_epi32(words, 16));
+  a = half_sums(a, words, false);
+  b = half_sums(b, words, true);
   // The conversion would make the greatest half of sums beyond it, which are rare.
   const Widest greater = _mm512_range_ps(a, b, kGreaterWithoutSign);
   if (_mm512_cmp_ps_mask(greater, _mm512_set1_ps(0x1p16f), _CMP_GE_OQ) != 0) [[unlikely]] {
@@ -108,8 +127,8 @@ template <typename Words>
 BfloatsAtRandom bfloats_at_random(Widest a, Widest b, Words random) {
   const auto words = reinterpret_cast<__m512i>(random);
   const __m512i bits_a = _mm512_castps_si512(a), bits_b = _mm512_castps_si512(b);
-  __m512i sum_a = _mm512_add_epi32(bits_a, _mm512_and_si512(words, _mm512_set1_epi32(0xffff)));
-  __m512i sum_b = _mm512_add_epi32(bits_b, _mm512_srli_epi32(words, 16));
+  __m512i sum_a = _mm512_add_epi32(bits_a, random_lanes(0, words, false));
+  __m512i sum_b = _mm512_add_epi32(bits_b, random_lanes(0, words, true));
   if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0)
       [[unlikely]] {  // one is NaN, which is made quiet
     const __m512i quiet = _mm512_set1_epi32(1 << 22);

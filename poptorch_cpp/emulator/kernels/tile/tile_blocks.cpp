@@ -61,7 +61,8 @@ void PlannedProgram::fill_registers(std::byte* const* buffers, const TileBlock& 
 }
 
 void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
-                                 const NarrowProduct& product, std::byte* scratch) const {
+                                 const NarrowProduct& product, std::byte* scratch,
+                                 const RandomKey& random) const {
   void* registers[kMaxRegisters];
   fill_registers(buffers, {}, scratch, 1, registers);
   auto place = [&](const TileBuffer& buffer, std::byte* base) {
@@ -72,7 +73,14 @@ void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
   for (size_t i = 1; i < inputs_.size(); ++i) place(inputs_[i], buffers[i]);
   for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
   const TileStep& step = instructions_[0];
-  step.product.run(arguments_of(step, registers), product);
+  MicroArgs args = arguments_of(step, registers);
+  if (step.rounding) {
+    const reference::RoundingBits bits = bits_of(*step.rounding, random);
+    args.index = static_cast<uint32_t>(first);
+    args.key[0] = bits.first(static_cast<uint64_t>(first));
+    args.key[1] = bits.second();
+  }
+  step.product.run(args, product);
 }
 
 // Returns the elements after which the inputs of a block repeat; 0: run_rows() does not serve it.

@@ -97,6 +97,7 @@ bool PlannedProgram::can_take_product() const {
     return false;
   const TileStep& step = instructions_[0];
   const int own = inputs_[0].reg;
+  if (step.rounding && ir::element_count(shape_) > kSameKey) return false;
   if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
   if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;
   auto one_number = [&](int reg) {
@@ -175,7 +176,7 @@ void PlannedProgram::classify_inputs() {
 }
 
 // Finds the inputs that repeat, for instance a number for each channel, and those that have a
-// number for each of many short rows. Random numbers are drawn by run() alone.
+// number for each of many short rows. run_rows() draws no random numbers.
 void PlannedProgram::find_rows() {
   const bool random = std::any_of(instructions_.begin(), instructions_.end(),
                                   [](const TileStep& step) { return step.rounding.has_value(); });

@@ -17,6 +17,7 @@ constexpr int64_t kLeastRun = 128;
 constexpr int kMaxRegisters = 256;
 constexpr int kMaxRoundings = kMaxRegisters;  // each makes a register
 constexpr int kMaxDims = 12;
+constexpr int64_t kSameKey = int64_t{1} << 32;  // elements that are rounded by the same key
 
 struct TileBuffer {
   ir::DType dtype = ir::DType::kF32;
@@ -48,7 +49,7 @@ class PlannedProgram final : public TileProgram {
   bool takes_product() const override { return takes_product_; }
   const std::optional<EndingForm>& ending() const override { return ending_; }
   void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
-                   std::byte* scratch) const override;
+                   std::byte* scratch, const RandomKey& random) const override;
 
  private:
   friend class TileProgramBuilder;
@@ -82,6 +83,7 @@ class PlannedProgram final : public TileProgram {
   int64_t period_of(const TileBlock& block, bool contiguous) const;
   void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
+  int64_t bytes_between(int reg) const;  // from one element of the register to the next
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.
   void fill_registers(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,

@@ -192,14 +192,18 @@ void PlannedProgram::run_tile(Walk& walk, void** registers) const {
   }
 }
 
+int64_t PlannedProgram::bytes_between(int reg) const {
+  const Register& r = registers_[reg];
+  if (r.hyper_parameter || r.first_only) return 0;
+  return r.as_stored ? ir::size_of(r.dtype) : register_bytes(register_class(r.dtype));
+}
+
 // Each element draws the bits of its index in the space. Where the upper half of the index changes,
 // so does the key.
 void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void** registers) const {
-  constexpr int64_t kSameKey = int64_t{1} << 32;
   const reference::RoundingBits& bits = walk.random[step.rounding->number];
   MicroArgs args = arguments_of(step, registers);
   args.key[1] = bits.second();
-  const int64_t result_bytes = registers_[step.results[0]].as_stored ? 2 : 4;
   for (int s = 0; s < walk.segments;) {
     int64_t at = walk.linear[s], end = at + walk.length[s];
     for (++s; s < walk.segments && walk.linear[s] == end; ++s) end += walk.length[s];
@@ -208,9 +212,15 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
       args.index = static_cast<uint32_t>(at);
       args.key[0] = bits.first(static_cast<uint64_t>(at));
       step.fn(args, count);
-      args.src[0] = args.in<float>(0) + count;
-      args.dst[0] = args.out<std::byte>() + count * result_bytes;
       at += count;
+      if (at == end && s == walk.segments) return;
+      for (size_t k = 0; k < step.sources.size(); ++k) {
+        if (step.sources[k] < 0) continue;
+        args.src[k] = args.in<std::byte>(k) + count * bytes_between(step.sources[k]);
+      }
+      for (size_t k = 0; k < step.results.size(); ++k) {
+        args.dst[k] = args.out<std::byte>(k) + count * bytes_between(step.results[k]);
+      }
     }
   }
 }

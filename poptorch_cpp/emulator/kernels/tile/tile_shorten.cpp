@@ -205,12 +205,14 @@ class Shortener {
            ir::is_half(registers_[reg].dtype);
   }
 
-  // Lets an update read and write halves in memory, without a step that rounds.
+  // Lets an update read and write halves in memory, without a step that rounds. A gradient stays a
+  // register of floats where the update rounds at random.
   void hold_halves(TileStep& step) {
     const int old = step.sources[0], fresh = step.results[0];
     if (!is_half_input(old) || uses_[fresh] != 1) return;
     const auto rounding = std::find_if(steps_.begin(), steps_.end(), [&](const TileStep& s) {
-      return s.fn && s.op == "narrow" && s.sources[0] == fresh;
+      const bool rounds = s.op == "narrow" || (s.op == "round_at_random" && s.rounding);
+      return s.fn && rounds && s.sources[0] == fresh;
     });
     if (rounding == steps_.end()) return;
     const int rounded = rounding->results[0];
@@ -218,15 +220,19 @@ class Shortener {
     const bool stored = std::count(outputs_.begin(), outputs_.end(), rounded) == 1;
     if (!stored || uses_[rounded] != 1 || registers_[old].dtype != dtype) return;
     const int gradient = step.sources[step.halves->gradient];
-    const bool both = is_half_input(gradient) && registers_[gradient].dtype == dtype;
-    const HalfForm& form = step.halves->form[dtype == DType::kBF16][both];
+    const bool random = rounding->rounding.has_value(), brain = dtype == DType::kBF16;
+    const bool both = !random && is_half_input(gradient) && registers_[gradient].dtype == dtype;
+    const HalfForm& form = random ? step.halves->at_random[brain] : step.halves->form[brain][both];
+    if (!form.fn) return;
+    step.rounding = rounding->rounding;
     registers_[old].as_stored = registers_[rounded].as_stored = true;
     if (both) registers_[gradient].as_stored = true;
     step.fn = form.fn;
     step.product = form.product;
     step.results[0] = rounded;
     maker_[rounded] = static_cast<int>(&step - steps_.data());
-    step.text += support::str(" in ", dtype, both ? ", with its gradient" : "");
+    step.text +=
+        support::str(" in ", dtype, both ? ", with its gradient" : "", random ? ", at random" : "");
     rounding->fn = nullptr;
   }
 

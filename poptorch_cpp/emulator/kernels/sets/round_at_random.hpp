@@ -1,0 +1,153 @@
+// Random rounding of floats in registers to half types. Two neighbouring elements use a random
+// word: see reference/rounding_bits.hpp.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "emulator/kernels/base/tile_ops.hpp"
+#include "emulator/kernels/sets/half_elements.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
+#include "reference/rounding_bits.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+inline constexpr uint32_t kInfiniteBits = 0x7f800000;
+
+// Each adds as many random bits as the format drops, and drops the sum of both.
+inline float random_bfloat(float x, uint32_t random) {
+  const uint32_t all = vec::bits(x), magnitude = all & 0x7fffffff;
+  return vec::bits(magnitude > kInfiniteBits ? all : (all + random) & 0xffff0000u);
+}
+
+inline float random_half(float x, uint32_t random) {
+  constexpr uint32_t kLeast = 0x38800000, kOverflow = 0x47800000;  // 2^-14, 65536
+  const uint32_t all = vec::bits(x), magnitude = all & 0x7fffffff;
+  // Numbers below 2^-14 become multiples of 2^-24. Of the two parts, one is always 2^-14.
+  const float small = vec::bits(std::min(magnitude, kLeast));
+  const auto fixed = static_cast<uint32_t>(static_cast<int32_t>(small * 0x1p40f)) + random;
+  const float multiple = static_cast<float>(static_cast<int32_t>(fixed >> 16)) * 0x1p-24f;
+  const uint32_t normal = (std::max(magnitude, kLeast) + (random >> 3)) & ~0x1fffu;
+  const uint32_t finite = vec::bits(multiple) - kLeast + normal;
+  const uint32_t other = std::max(magnitude, kInfiniteBits);
+  return vec::bits((finite >= kOverflow ? other : finite) | (all & 0x80000000u));
+}
+
+struct ToHalf {
+  static constexpr ir::DType kType = ir::DType::kF16;
+  using Stored = Elements<Element::kHalf>;
+  static float round(float x, uint32_t random) { return random_half(x, random); }
+  template <typename Y, typename V, typename Words>
+  static void put(Y* y, V a, V b, Words random) {
+    put_halves_at_random(y, a, b, random);
+  }
+};
+struct ToBfloat {
+  static constexpr ir::DType kType = ir::DType::kBF16;
+  using Stored = Elements<Element::kBfloat>;
+  static float round(float x, uint32_t random) { return random_bfloat(x, random); }
+  template <typename Y, typename V, typename Words>
+  static void put(Y* y, V a, V b, Words random) {
+    put_bfloats_at_random(y, a, b, random);
+  }
+};
+
+// Elements that are rounded together, by a vector of words.
+constexpr int kRounded = 2 * kLanes;
+// The index of the first of them is a multiple of this.
+constexpr int64_t kAligned = std::min<int64_t>(reference::kBlockElements, kRounded);
+// AVX-512 has instructions that round a pair of vectors; loops over lanes do so for other sets.
+constexpr bool kRoundsPairs = kLanes == 16;
+
+// Returns the words of kRounded elements.
+[[gnu::always_inline]] inline WidestWords random_words(uint32_t index, const uint32_t* key) {
+  const uint32_t block = index / reference::kBlockElements;
+  const uint32_t hash = reference::block_hash(block, key[0], key[1]);
+  const uint32_t word = index % reference::kBlockElements / 2;
+  WidestWords multipliers;
+  std::memcpy(&multipliers, reference::kMultipliers + word, sizeof(multipliers));
+#ifdef __AVX512F__
+  const WidestWords hashes = spread_pair(hash, reference::block_hash(block + 1, key[0], key[1]));
+#else
+  const WidestWords hashes = WidestWords{} + hash;
+#endif
+  return reference::rounding_word(hashes, multipliers);
+}
+
+// Rounds kRounded elements to floats, or to halves in memory.
+template <typename To, typename Y>
+[[gnu::always_inline]] inline void round_together(const float* x, Y* y, uint32_t index,
+                                                  const uint32_t* key) {
+  const WidestWords words = random_words(index, key);
+  if constexpr (kRoundsPairs) {
+    To::put(y, load<Widest>(x), load<Widest>(x + kLanes), words);
+  } else {
+    uint16_t random[kRounded];
+    std::memcpy(random, &words, sizeof(random));
+    float rounded[kRounded];
+#pragma GCC unroll 1
+#pragma GCC ivdep
+    for (int k = 0; k < kRounded; ++k) rounded[k] = To::round(x[k], random[k]);
+    for (int k = 0; k < kRounded; k += kLanes) {
+      if constexpr (std::is_same_v<Y, float>) {
+        store(y + k, load<Widest>(rounded + k));
+      } else {
+        To::Stored::store_all(y + k, load<Widest>(rounded + k));
+      }
+    }
+  }
+}
+
+// Rounds n elements of any index.
+template <typename To, typename Y>
+void round_elements(const float* x, Y* y, int64_t n, uint32_t index, const uint32_t* key) {
+  for (int64_t i = -static_cast<int64_t>(index % kAligned); i < n; i += kRounded) {
+    const uint32_t at = index + static_cast<uint32_t>(i);
+    if (i >= 0 && i + kRounded <= n) {
+      round_together<To>(x + i, y + i, at, key);
+      continue;
+    }
+    const int64_t begin = std::max<int64_t>(i, 0), end = std::min(i + kRounded, n);
+    float held[kRounded] = {};
+    Y rounded[kRounded];
+    std::copy(x + begin, x + end, held + (begin - i));
+    round_together<To>(held, rounded, at, key);
+    std::copy_n(rounded + (begin - i), end - begin, y + begin);
+  }
+}
+
+// Rounds two vectors of neighbouring elements to halves in memory.
+template <typename To, typename V>
+[[gnu::always_inline]] inline void store_at_random(uint16_t* y, V a, V b, uint32_t index,
+                                                   const uint32_t* key) {
+  if constexpr (kRoundsPairs && kLanesOf<V> == kLanes) {
+    if (index % kAligned == 0) [[likely]]
+      return To::put(y, a, b, random_words(index, key));
+  }
+  float held[2 * kLanesOf<V>];
+  store(held, a);
+  store(held + kLanesOf<V>, b);
+  round_elements<To>(held, y, 2 * kLanesOf<V>, index, key);
+}
+// The same for one vector.
+template <typename To, typename V>
+[[gnu::always_inline]] inline void store_at_random(uint16_t* y, V a, uint32_t index,
+                                                   const uint32_t* key) {
+  constexpr uint32_t kWidth = kLanesOf<V>;
+  if constexpr (kRoundsPairs) {
+    const uint32_t within = index % kAligned;
+    if (within + kWidth <= kAligned) {
+      float block[kLanes] = {};
+      uint16_t rounded[kRounded];
+      store(block + within, a);
+      To::put(rounded, load<Widest>(block), Widest{}, random_words(index - within, key));
+      std::memcpy(y, rounded + within, kWidth * sizeof(uint16_t));
+      return;
+    }
+  }
+  float held[kWidth];
+  store(held, a);
+  round_elements<To>(held, y, kWidth, index, key);
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET
