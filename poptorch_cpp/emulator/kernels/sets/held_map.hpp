@@ -6,6 +6,7 @@
 
 #include "emulator/kernels/base/tile_map.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
+#include "emulator/kernels/simd/vector_functions.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -19,58 +20,102 @@ inline Widest load_held(Held held, const void* x, int64_t i) {
   const auto* halves = static_cast<const uint16_t*>(x) + i;
   return held == Held::kHalf ? load_half<Widest>(halves) : load_bfloat<Widest>(halves);
 }
-inline void store_held(Held held, void* y, int64_t i, const float* made) {
-  const auto v = load<Widest>(made);
-  if (held == Held::kWord) return store(static_cast<float*>(y) + i, v);
-  auto* halves = static_cast<uint16_t*>(y) + i;
-  held == Held::kHalf ? store_half(halves, v) : store_bfloat(halves, v);
-}
-inline void store_held(Held held, void* y, int64_t i, const int32_t* made) {
-  if (held == Held::kWord) {
-    std::memcpy(static_cast<int32_t*>(y) + i, made, kLanes * sizeof(int32_t));
-    return;
+// Loads kLanes elements, or the even and the odd ones of 2 * kLanes bfloats.
+template <int vectors>
+void load_vectors(Held held, const void* x, int64_t i, Widest* v) {
+  if (vectors == 2 && held == Held::kBfloat) {
+    load_bfloats(static_cast<const uint16_t*>(x) + i, v);
+  } else {
+    v[0] = v[vectors - 1] = load_held(held, x, i);
   }
-  auto* bools = static_cast<uint8_t*>(y) + i;
+}
+// Stores a vector with the bits of R.
+template <typename R>
+void store_held(Held held, void* y, int64_t i, Widest v) {
+  if (held == Held::kWord) return store(static_cast<float*>(y) + i, v);
+  if constexpr (std::is_same_v<R, float>) {
+    auto* halves = static_cast<uint16_t*>(y) + i;
+    held == Held::kHalf ? store_half(halves, v) : store_bfloat(halves, v);
+  } else {
+    const auto words = reinterpret_cast<WidestWords>(v);
+    auto* bools = static_cast<uint8_t*>(y) + i;
 #pragma GCC unroll 1
-  for (int lane = 0; lane < kLanes; ++lane) bools[lane] = static_cast<uint8_t>(made[lane]);
+    for (int lane = 0; lane < kLanes; ++lane) bools[lane] = static_cast<uint8_t>(words[lane]);
+  }
 }
 
 // How a loop finds each operand's form: in its arguments, or known when it is compiled.
 struct AnyHeld {
+  static constexpr int kVectors = 1;  // in each pass
   const HeldAs& held;
   Held source(int k) const { return held.sources[k]; }
   Held result() const { return held.result; }
 };
-// All in one form but for the sources `ones`, a bit for each.
+// All in one form but for the sources `ones`, a bit for each. Even and odd bfloats make vectors of
+// their own: this takes fewer instructions than converting neighbours.
 template <Held held, int ones = 0>
 struct AllHeld {
+  static constexpr int kVectors = held == Held::kBfloat ? 2 : 1;
   static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : held; }
   static constexpr Held result() { return held; }
 };
+
+// A functor of values of a half type that makes values of this type: they need no rounding.
+template <typename F>
+struct Exact : F {
+  static constexpr bool kIsExact = true;
+};
+template <typename F>
+constexpr bool kIsExact = requires { F::kIsExact; };
+
+// A functor that takes floats, and vectors where the set has vector formulas.
+template <typename F>
+struct OfVectors : F {
+  static constexpr bool kTakesVectors = true;
+};
+template <typename F>
+constexpr bool kTakesVectors = requires { F::kTakesVectors; };
 
 // Maps whole vectors.
 template <typename T, typename R, typename Form, typename F, int... k>
 [[gnu::noinline, gnu::flatten]] void map_vectors(const Form& form, const F& f,
                                                  const void* const* src, void* dst, int64_t n) {
-  for (int64_t i = 0; i < n; i += kLanes) {
-    T in[sizeof...(k)][kLanes];
-    (store(reinterpret_cast<float*>(in[k]), load_held(form.source(k), src[k], i)), ...);
-    R out[kLanes];
+  constexpr int kStep = Form::kVectors * kLanes;
+  for (int64_t i = 0; i < n; i += kStep) {
+    Widest v[sizeof...(k)][Form::kVectors], made[Form::kVectors];
+    (load_vectors<Form::kVectors>(form.source(k), src[k], i, v[k]), ...);
+    if constexpr (kTakesVectors<F>) {
+#pragma GCC unroll 2
+      for (int j = 0; j < Form::kVectors; ++j) made[j] = f(v[k][j]...);
+    } else {
+      T in[sizeof...(k)][kStep];
+      (std::memcpy(in[k], v[k], sizeof(in[k])), ...);
+      R out[kStep];
 #pragma GCC unroll 1
 #pragma GCC ivdep
-    for (int lane = 0; lane < kLanes; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
-    store_held(form.result(), dst, i, out);
+      for (int lane = 0; lane < kStep; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
+      std::memcpy(made, out, sizeof(made));
+    }
+    if constexpr (Form::kVectors == 2) {
+      auto* y = static_cast<uint16_t*>(dst) + i;
+      const bool one = ((form.source(k) == Held::kOne) || ...);
+      kIsExact<F> && !one ? store_exact_bfloats(y, made[0], made[1])
+                          : store_bfloats(y, made[0], made[1]);
+    } else {
+      store_held<R>(form.result(), dst, i, made[0]);
+    }
   }
 }
 
 template <typename T, typename R, typename Form, typename F, int... k>
 void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
                   std::integer_sequence<int, k...>) {
-  const int64_t whole = n / kLanes * kLanes;
+  constexpr int kStep = Form::kVectors * kLanes;
+  const int64_t whole = n / kStep * kStep;
   map_vectors<T, R, Form, F, k...>(form, f, a.src, a.dst[0], whole);
   if (whole == n) return;
   // The rest runs the same instructions.
-  float operands[sizeof...(k)][kLanes] = {}, made[kLanes];
+  float operands[sizeof...(k)][kStep] = {}, made[kStep];
   const auto rest = static_cast<size_t>(n - whole);
   const void* src[] = {operands[k]...};
   auto copy = [&](int operand) {
@@ -79,7 +124,7 @@ void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
     std::memcpy(operands[operand], a.in<std::byte>(operand) + whole * bytes, rest * bytes);
   };
   (copy(k), ...);
-  map_vectors<T, R, Form, F, k...>(form, f, src, made, kLanes);
+  map_vectors<T, R, Form, F, k...>(form, f, src, made, kStep);
   const auto bytes = static_cast<size_t>(bytes_of(form.result()));
   std::memcpy(a.out<std::byte>() + whole * bytes, made, rest * bytes);
 }
@@ -152,6 +197,26 @@ void map_held_imm(const MicroArgs& a, int64_t n) {
   map_held<1, float, float>(a, n, [=](float x) { return F()(x, p, q, r); });
 }
 
+// Maps whole vectors of floats; the tail runs the same instructions.
+template <typename F>
+[[gnu::flatten]] void map_by_vectors(const MicroArgs& a, int64_t n) {
+  const float* x = a.in<float>(0);
+  float* y = a.out<float>();
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(y + i, F()(load<Widest>(x + i)));
+  if (i == n) return;
+  const Mask rest = first_lanes(n - i);
+  store(y + i, rest, F()(load(x + i, rest)));
+}
+template <typename T, typename R, typename F>
+constexpr MicroFn map_one() {
+  if constexpr (kTakesVectors<F>) {
+    return map_by_vectors<F>;
+  } else {
+    return map1<T, R, F>;
+  }
+}
+
 // The row of a functor of one or two floats or 32-bit integers.
 template <typename T>
 constexpr RegisterClass kClassOf =
@@ -161,8 +226,17 @@ MicroRow row_of_one(const char* name, F) {
   return {.op = name,
           .source = kClassOf<T>,
           .result = kClassOf<R>,
-          .fn = map1<T, R, F>,
+          .fn = map_one<T, R, F>(),
           .held_fn = map_held_of<1, T, R, F>};
+}
+// The row of a formula that vector_functions.hpp has for floats, and may have for vectors.
+template <typename F>
+MicroRow row_of_formula(const char* name, F f) {
+  if constexpr (vec::kHasVectorFormulas) {
+    return row_of_one(name, OfVectors<F>());
+  } else {
+    return row_of_one(name, f);
+  }
 }
 template <typename T = float, typename R = T, typename F>
 MicroRow row_of_two(const char* name, F) {

@@ -29,6 +29,10 @@ void add_number(std::vector<MicroRow>& rows, const char* name, F f) {
   add_whole(rows, name, f);
 }
 template <typename F>
+void add_exact(std::vector<MicroRow>& rows, const char* name, F) {
+  add_number(rows, name, Exact<F>());
+}
+template <typename F>
 void add_truth(std::vector<MicroRow>& rows, const char* name, F f) {
   rows.push_back(row_of_two<float, int32_t>(name, f));
   rows.push_back(row_of_two<int32_t>(name, f));
@@ -128,8 +132,8 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
   add_number(rows, "add", sum);
   add_number(rows, "sub", difference);
   add_number(rows, "mul", product);
-  add_number(rows, "maximum", [](auto x, auto z) { return x > z || x != x ? x : z; });
-  add_number(rows, "minimum", [](auto x, auto z) { return x < z || x != x ? x : z; });
+  add_exact(rows, "maximum", [](auto x, auto z) { return x > z || x != x ? x : z; });
+  add_exact(rows, "minimum", [](auto x, auto z) { return x < z || x != x ? x : z; });
   add_whole(rows, "pow", [](auto x, auto z) { return whole_power(x, z); });
   add_divisions(rows);
   add_bits(rows);

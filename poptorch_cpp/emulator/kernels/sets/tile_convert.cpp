@@ -133,6 +133,6 @@ constinit const Conversions kConversions = {.load = load_of,
                                             .cast = cast_of,
                                             .narrow = narrow_of,
                                             .round_at_random = rounding_at_random,
-                                            .copy_held = map_held_of<1, float, float, Same>};
+                                            .copy_held = map_held_of<1, float, float, Exact<Same>>};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -117,7 +117,7 @@ void add_angles(std::vector<MicroRow>& rows) {
       [](float x) { return static_cast<float>(std::tan(static_cast<double>(x))); });
   add(rows, "asin", [](float x) { return vec::asin(x); });
   add(rows, "acos", [](float x) { return vec::acos(x); });
-  add(rows, "atan", [](float x) { return vec::atan(x); });
+  rows.push_back(row_of_formula("atan", [](auto x) { return vec::atan(x); }));
   auto angle = [](float y, float x) { return vec::atan2(y, x); };
   rows.push_back(row_of_two("atan2", angle));
 }
@@ -141,8 +141,8 @@ void add_remainders(std::vector<MicroRow>& rows) {
 void add_function_rows(std::vector<MicroRow>& rows) {
   add(rows, "expm1", [](float x) { return vec::expm1(x); });
   add(rows, "log1p", [](float x) { return vec::log1p(x); });
-  add(rows, "log2", [](float x) { return vec::log2(x); });
-  add(rows, "log10", [](float x) { return vec::log10(x); });
+  rows.push_back(row_of_formula("log2", [](auto x) { return vec::log2(x); }));
+  rows.push_back(row_of_formula("log10", [](auto x) { return vec::log10(x); }));
   add(rows, "sinh", [](float x) { return vec::sinh(x); });
   add(rows, "cosh", [](float x) { return vec::cosh(x); });
   add(rows, "asinh", [](float x) { return vec::asinh(x); });

@@ -14,6 +14,10 @@ template <typename F>
 void add_unary_float(std::vector<MicroRow>& rows, const char* name, F f) {
   rows.push_back(row_of_one(name, f));
 }
+template <typename F>
+void add_exact_float(std::vector<MicroRow>& rows, const char* name, F) {
+  rows.push_back(row_of_one(name, Exact<F>()));
+}
 
 // Adds rows for floats and integers with one formula.
 template <typename F>
@@ -22,10 +26,14 @@ void add_unary_number(std::vector<MicroRow>& rows, const char* name, F f) {
   rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, F>});
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, F>});
 }
+template <typename F>
+void add_exact_number(std::vector<MicroRow>& rows, const char* name, F) {
+  add_unary_number(rows, name, Exact<F>());
+}
 
 template <typename F>
 void add_integer_identity(std::vector<MicroRow>& rows, const char* name, F f) {
-  add_unary_float(rows, name, f);
+  add_exact_float(rows, name, f);
   auto same = [](auto x) { return x; };
   rows.push_back({name, kI32, kI32, map1<int32_t, int32_t, decltype(same)>});
   rows.push_back({name, kI64, kI64, map1<int64_t, int64_t, decltype(same)>});
@@ -133,19 +141,19 @@ void add_predicates(std::vector<MicroRow>& rows) {
 }  // namespace
 
 void add_unary_rows(std::vector<MicroRow>& rows) {
-  add_unary_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
+  add_exact_number(rows, "neg", [](auto x) { return -Wrapping<decltype(x)>(x); });
   add_unary_number(rows, "square", [](auto x) {
     const Wrapping<decltype(x)> w(x);
     return w * w;
   });
-  add_unary_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
-  add_unary_number(rows, "sign", [](auto x) {
+  add_exact_number(rows, "relu", [](auto x) { return x < 0 ? decltype(x)(0) : x; });
+  add_exact_number(rows, "sign", [](auto x) {
     using T = decltype(x);
     return static_cast<T>(T(x > 0) - T(x < 0));
   });
-  add_unary_number(rows, "identity", [](auto x) { return x; });
-  add_unary_number(rows, "detach", [](auto x) { return x; });
-  add_unary_float(rows, "abs", [](float x) { return vec::abs(x); });
+  add_exact_number(rows, "identity", [](auto x) { return x; });
+  add_exact_number(rows, "detach", [](auto x) { return x; });
+  add_exact_float(rows, "abs", [](float x) { return vec::abs(x); });
   auto absolute = [](auto x) {
     const Wrapping<decltype(x)> w(x);
     return x < 0 ? -w : w;
@@ -156,12 +164,12 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_integer_identity(rows, "floor", [](auto x) { return std::floor(x); });
   add_integer_identity(rows, "trunc", [](auto x) { return std::trunc(x); });
   add_integer_identity(rows, "round", [](auto x) { return __builtin_rintf(x); });
-  add_unary_float(rows, "exp", [](float x) { return vec::exp(x); });
-  add_unary_float(rows, "log", [](float x) { return vec::log(x); });
-  add_unary_float(rows, "sqrt", [](float x) { return std::sqrt(x); });
+  rows.push_back(row_of_formula("exp", [](auto x) { return vec::exp(x); }));
+  rows.push_back(row_of_formula("log", [](auto x) { return vec::log(x); }));
+  rows.push_back(row_of_formula("sqrt", [](auto x) { return vec::sqrt(x); }));
   add_unary_float(rows, "rsqrt", [](float x) { return 1.0f / std::sqrt(x); });
   add_unary_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
-  add_unary_float(rows, "tanh", [](float x) { return vec::tanh(x); });
+  rows.push_back(row_of_formula("tanh", [](auto x) { return vec::tanh(x); }));
   add_unary_float(rows, "erf", [](float x) { return vec::erf(x); });
   add_activations(rows);
   add_clamp(rows);

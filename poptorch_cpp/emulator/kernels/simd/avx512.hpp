@@ -34,14 +34,30 @@ inline void store_half(uint16_t* y, Widest v) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_cvtps_ph(v, kToNearest));
 }
 inline Widest round_to_half(Widest x) { return _mm512_cvtph_ps(_mm512_cvtps_ph(x, kToNearest)); }
-// Returns bfloat_bits() of the lanes in the upper halves of words; the lower ones are not zero.
-inline __m512i upper_bfloats(Widest x) {
+// Rounds lanes that are not NaN to bfloat16 in the upper halves of words; the lower ones are not
+// zero.
+inline __m512i rounded_bfloats(Widest x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(1 << 16));
+  const __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
+  return _mm512_mask_add_epi32(rounded, odd, bits, _mm512_set1_epi32(0x8000));
+}
+inline __m512i with_quiet_nan(__m512i rounded, Widest x) {
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  __m512i rounded = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff));
-  rounded = _mm512_mask_add_epi32(rounded, odd, bits, _mm512_set1_epi32(0x8000));
-  return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(1 << 22));
+  return _mm512_mask_or_epi32(rounded, nan, _mm512_castps_si512(x), _mm512_set1_epi32(1 << 22));
+}
+// Returns bfloat_bits() of the lanes in the upper halves of words.
+inline __m512i upper_bfloats(Widest x) { return with_quiet_nan(rounded_bfloats(x), x); }
+// Stores lanes of two vectors in turn.
+inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
+  __m512i a = rounded_bfloats(even), b = rounded_bfloats(odd);
+  if (_mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q) != 0) [[unlikely]] {
+    a = with_quiet_nan(a, even), b = with_quiet_nan(b, odd);
+  }
+  constexpr int kFirstOrBothOthers = 0xf8;
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
+  _mm512_storeu_si512(
+      y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(a, 16), b, upper, kFirstOrBothOthers));
 }
 inline void store_bfloat(uint16_t* y, Widest v) {
   const __m512i words = _mm512_srli_epi32(upper_bfloats(v), 16);

@@ -74,6 +74,26 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 constexpr int kLanes = kLanesOf<Widest>;
 using WidestWords = uint32_t __attribute__((vector_size(sizeof(Widest))));
 
+// Loads 2 * kLanes elements: the even ones, then the odd ones.
+inline void load_bfloats(const uint16_t* x, Widest* v) {
+  WidestWords words;
+  std::memcpy(&words, x, sizeof(words));
+  v[0] = reinterpret_cast<Widest>(words << 16);
+  v[1] = reinterpret_cast<Widest>(words & 0xffff0000u);
+}
+// Stores values that bfloat16 has.
+inline void store_exact_bfloats(uint16_t* y, Widest even, Widest odd) {
+  const auto a = reinterpret_cast<WidestWords>(even), b = reinterpret_cast<WidestWords>(odd);
+  const WidestWords words = (a >> 16) | (b & 0xffff0000u);
+  std::memcpy(y, &words, sizeof(words));
+}
+#ifndef __AVX512F__
+inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
+  const WidestWords words = bfloat_bits<WidestWords>(even) | (bfloat_bits<WidestWords>(odd) << 16);
+  std::memcpy(y, &words, sizeof(words));
+}
+#endif
+
 #ifndef __AVX512BF16__
 constexpr bool kMultipliesPairs = false;  // of bfloat16, in one instruction
 

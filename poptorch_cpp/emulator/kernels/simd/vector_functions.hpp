@@ -5,20 +5,20 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET::vec {
 
-constexpr float kLog2 = 0.69314718055994530942f;
 constexpr float kHalfPi = 1.57079632679489661923f;
 constexpr float kPi = 3.14159265358979323846f;
 
-// Computes e · of_two + log(1 + f) · scale: the logarithm in another base.
-inline float log_of_base(float x, float of_two, float scale) {
+// Factors of natural logarithms in other bases.
+constexpr float kLog2OfE = 1.44269504088896340736f;
+constexpr float kLog10OfE = 0.43429448190325182765f, kLog10OfTwo = 0.30102999566398119521f;
+inline float sqrt(float x) { return __builtin_sqrtf(x); }
+inline float log2(float x) {
   const auto [e, f] = log_parts(x);
-  const float s = f * f;
-  const float natural = fma(log_series(f) * f, s, -0.5f * s) + f;
-  return log_bounds(x, fma(e, of_two, natural * scale));
+  return log_bounds(x, fma(log_near_one(f), kLog2OfE, e));
 }
-inline float log2(float x) { return log_of_base(x, 1.0f, 1.44269504088896340736f); }
 inline float log10(float x) {
-  return log_of_base(x, 0.30102999566398119521f, 0.43429448190325182765f);
+  const auto [e, f] = log_parts(x);
+  return log_bounds(x, fma(log_near_one(f), kLog10OfE, e * kLog10OfTwo));
 }
 
 inline float log1p(float x) {
@@ -89,14 +89,15 @@ inline float atanh(float x) {
   return copysign(0.5f * log1p(2.0f * a / (1.0f - a)), x);
 }
 
-// Returns atan(t) for |t| <= tan(π/8).
-inline float atan_small(float t) {
-  const float s = t * t;
-  float q = -0.060834456f;
-  q = fma(q, s, 0.10595998f);
-  q = fma(q, s, -0.14243849f);
-  q = fma(q, s, 0.1999849f);
-  q = fma(q, s, -0.33333316f);
+// Returns atan(t) for |t| <= tan(π/8): a float or a vector.
+template <typename V>
+V atan_small(V t) {
+  const V s = t * t;
+  V q = spread<V>(-0.060834456f);
+  q = fma(q, s, spread<V>(0.10595998f));
+  q = fma(q, s, spread<V>(-0.14243849f));
+  q = fma(q, s, spread<V>(0.1999849f));
+  q = fma(q, s, spread<V>(-0.33333316f));
   return fma(q * s, t, t);
 }
 
@@ -193,3 +194,11 @@ inline float tan(float x) {
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET::vec
+
+#ifdef __AVX512F__
+#include "emulator/kernels/simd/avx512_math.hpp"
+#else
+namespace poptorch::emulator::inline POPTORCH_SET::vec {
+constexpr bool kHasVectorFormulas = false;  // of atan, exp, log, log2, log10, sqrt and tanh
+}
+#endif

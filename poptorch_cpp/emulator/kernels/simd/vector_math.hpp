@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "emulator/kernels/simd/simd.hpp"
+
 namespace poptorch::emulator::inline POPTORCH_SET::vec {
 
 // Rounds the product first where the instruction set has no fused multiply-add: a call of the
@@ -21,6 +23,7 @@ inline float fma(float a, float b, float c) {
   return a * b + c;
 #endif
 }
+inline Widest fma(Widest a, Widest b, Widest c) { return fmadd(a, b, c); }
 inline float bits(uint32_t u) { return std::bit_cast<float>(u); }
 inline uint32_t bits(float f) { return std::bit_cast<uint32_t>(f); }
 inline float abs(float x) { return bits(bits(x) & 0x7fffffffu); }
@@ -43,16 +46,21 @@ struct ExpParts {
   int32_t n;
   float grown;
 };
+// Returns exp(r) - 1 for |r| up to log(2) / 2: of floats or of vectors.
+template <typename V>
+V exp_grown(V r) {
+  V p = spread<V>(0.00139504706f);
+  p = fma(p, r, spread<V>(0.00836888142f));
+  p = fma(p, r, spread<V>(0.041666206f));
+  p = fma(p, r, spread<V>(0.166665196f));
+  p = fma(p, r, spread<V>(0.5f));
+  return fma(p, r * r, r);
+}
 inline ExpParts exp_parts(float x) {
   const float shifted = fma(x, 1.44269504f, kWholeInBits), n = shifted - kWholeInBits;
   float r = fma(n, -0.693359375f, x);
   r = fma(n, 2.12194440e-4f, r);
-  float p = 0.00139504706f;
-  p = fma(p, r, 0.00836888142f);
-  p = fma(p, r, 0.041666206f);
-  p = fma(p, r, 0.166665196f);
-  p = fma(p, r, 0.5f);
-  return {static_cast<int32_t>(bits(shifted) - bits(kWholeInBits)), fma(p, r * r, r)};
+  return {static_cast<int32_t>(bits(shifted) - bits(kWholeInBits)), exp_grown(r)};
 }
 
 inline float exp(float x) {
@@ -67,45 +75,43 @@ inline float exp(float x) {
   return fma(grown, first, first) * (none ? 0.0f : second);
 }
 
-// Holds e and f, where x = 2^e (1 + f), and 1 + f is at least sqrt(1/2) and less than sqrt(2).
+// Holds e and f, where x = 2^e (1 + f), and 1 + f is at least 3/4 and less than 3/2.
 struct LogParts {
   float e, f;
 };
 inline LogParts log_parts(float x) {
+  constexpr uint32_t kLeast = 0x3f400000u;  // the bits of 3/4
   const bool tiny = x < 1.17549435e-38f;
   const float scaled = tiny ? x * 8388608.0f : x;
-  const uint32_t u = bits(scaled) - 0x3f3504f3u;  // centred on sqrt(1/2)
+  const uint32_t u = bits(scaled) - kLeast;
   const float e = static_cast<float>(static_cast<int32_t>(u) >> 23) - (tiny ? 23.0f : 0.0f);
-  return {e, bits((u & 0x007fffffu) + 0x3f3504f3u) - 1.0f};
+  return {e, bits((u & 0x007fffffu) + kLeast) - 1.0f};
 }
 
-// Returns (log(1 + f) - f + f²/2) / f³ for such an f.
-inline float log_series(float f) {
-  float q = 0.0691538826f;
-  q = fma(q, f, -0.117897071f);
-  q = fma(q, f, 0.1187291f);
-  q = fma(q, f, -0.123843633f);
-  q = fma(q, f, 0.142186701f);
-  q = fma(q, f, -0.166692495f);
-  q = fma(q, f, 0.200022265f);
-  q = fma(q, f, -0.249999866f);
-  return fma(q, f, 0.333333105f);
+// Returns log(1 + f) for such an f: a float or a vector.
+template <typename V>
+V log_near_one(V f) {
+  V q = spread<V>(-0.0450748056f);
+  q = fma(q, f, spread<V>(0.104630224f));
+  q = fma(q, f, spread<V>(-0.131611943f));
+  q = fma(q, f, spread<V>(0.144783944f));
+  q = fma(q, f, spread<V>(-0.16647312f));
+  q = fma(q, f, spread<V>(0.199908614f));
+  q = fma(q, f, spread<V>(-0.250000954f));
+  q = fma(q, f, spread<V>(0.333334506f));
+  return fma(fma(q, f, spread<V>(-0.5f)), f * f, f);
 }
 
-inline float log_sum(LogParts parts) {
-  const auto [e, f] = parts;
-  const float s = f * f;
-  float y = fma(log_series(f) * f, s, e * -2.12194440e-4f);
-  y = fma(-0.5f, s, y) + f;
-  return fma(e, 0.693359375f, y);
-}
+constexpr float kLog2 = 0.69314718055994530942f;
+inline float log_sum(LogParts parts) { return fma(parts.e, kLog2, log_near_one(parts.f)); }
 
 // Gives a logarithm y of x its values outside of x > 0.
 inline float log_bounds(float x, float y) {
-  const float inf = std::numeric_limits<float>::infinity();
-  y = x == inf ? inf : y;
-  y = x == 0.0f ? -inf : y;
-  return x < 0.0f || x != x ? std::numeric_limits<float>::quiet_NaN() : y;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  y = x == kInfinity ? kInfinity : y;
+  y = x == 0.0f ? -kInfinity : y;
+  y = x < 0.0f ? -std::numeric_limits<float>::quiet_NaN() : y;
+  return x != x ? x + x : y;
 }
 
 inline float log(float x) { return log_bounds(x, log_sum(log_parts(x))); }
@@ -122,17 +128,13 @@ inline float one_plus_exp_of_negative(float x) {
 inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
 inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
 
+// Computes g / (g + 2) for g = exp(2|x|) - 1. Above kTanhIsOne the quotient rounds to 1.
+constexpr float kTanhIsOne = 9.5f;
 inline float tanh(float x) {
-  const float a = abs(x), s = x * x;
-  float q = 0.0021248546f;
-  q = fma(q, s, -0.00815890357f);
-  q = fma(q, s, 0.0216938388f);
-  q = fma(q, s, -0.0539456457f);
-  q = fma(q, s, 0.133331984f);
-  q = fma(q, s, -0.333333313f);
-  const float near = fma(q * s, x, x);
-  const float far = copysign(1.0f - 2.0f / (exp(2.0f * a) + 1.0f), x);
-  return a < 0.625f ? near : far;
+  const float twice = 2.0f * abs(x);
+  const auto [n, grown] = exp_parts(twice > 2 * kTanhIsOne ? 2 * kTanhIsOne : twice);
+  const float power = power_of_two(n), g = fma(grown, power, power - 1.0f);
+  return copysign(g / (g + 2.0f), x);
 }
 
 // A rational minimax fit in x². Rounding adds up to 3e-7.
