@@ -26,6 +26,14 @@ struct Elements {
       store_bfloat(y, v);
     }
   }
+  static void store_two(uint16_t* y, Widest a, Widest b) {
+    if constexpr (element == Element::kHalf) {
+      store_half(y, a);
+      store_half(y + kLanes, b);
+    } else {
+      store_neighbours(y, a, b);
+    }
+  }
   template <typename V>
   static V round(V x) {
     if constexpr (element == Element::kHalf) {

@@ -6,59 +6,35 @@
 
 #include "emulator/kernels/base/tile_map.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
+#include "emulator/kernels/sets/held_blocks.hpp"
 #include "emulator/kernels/simd/vector_functions.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
 // Loops over lanes are not unrolled: the compiler would split vectors into scalars.
 
-// Loads a vector of words, as floats with the same bits.
-inline Widest load_held(Held held, const void* x, int64_t i) {
-  if (held == Held::kWord) return load<Widest>(static_cast<const float*>(x) + i);
-  if (held == Held::kOne) return spread<Widest>(*static_cast<const float*>(x));
-  if (held == Held::kBool) return load_bytes(static_cast<const uint8_t*>(x) + i);
-  const auto* halves = static_cast<const uint16_t*>(x) + i;
-  return held == Held::kHalf ? load_half<Widest>(halves) : load_bfloat<Widest>(halves);
-}
-// Loads kLanes elements, or the even and the odd ones of 2 * kLanes bfloats.
-template <int vectors>
-void load_vectors(Held held, const void* x, int64_t i, Widest* v) {
-  if (vectors == 2 && held == Held::kBfloat) {
-    load_bfloats(static_cast<const uint16_t*>(x) + i, v);
-  } else {
-    v[0] = v[vectors - 1] = load_held(held, x, i);
-  }
-}
-// Stores a vector with the bits of R.
-template <typename R>
-void store_held(Held held, void* y, int64_t i, Widest v) {
-  if (held == Held::kWord) return store(static_cast<float*>(y) + i, v);
-  if constexpr (std::is_same_v<R, float>) {
-    auto* halves = static_cast<uint16_t*>(y) + i;
-    held == Held::kHalf ? store_half(halves, v) : store_bfloat(halves, v);
-  } else {
-    const auto words = reinterpret_cast<WidestWords>(v);
-    auto* bools = static_cast<uint8_t*>(y) + i;
-#pragma GCC unroll 1
-    for (int lane = 0; lane < kLanes; ++lane) bools[lane] = static_cast<uint8_t>(words[lane]);
-  }
-}
-
-// How a loop finds each operand's form: in its arguments, or known when it is compiled.
-struct AnyHeld {
-  static constexpr int kVectors = 1;  // in each pass
-  const HeldAs& held;
-  Held source(int k) const { return held.sources[k]; }
-  Held result() const { return held.result; }
-};
-// All in one form but for the sources `ones`, a bit for each. Even and odd bfloats make vectors of
-// their own: this takes fewer instructions than converting neighbours.
+// The form of each operand of a loop: one form but for the sources `ones`, a bit for each. Even and
+// odd bfloats make vectors of their own: this takes fewer instructions than converting neighbours.
 template <Held held, int ones = 0>
 struct AllHeld {
-  static constexpr int kVectors = held == Held::kBfloat ? 2 : 1;
+  static constexpr int kVectors = held == Held::kBfloat ? 2 : 1;  // in each pass
   static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : held; }
   static constexpr Held result() { return held; }
 };
+
+// Loads kLanes elements, or the even and the odd ones of 2 * kLanes bfloats.
+template <Held held, int vectors>
+void load_vectors(const void* x, int64_t i, Widest* v) {
+  if constexpr (held == Held::kOne) {
+    v[0] = v[vectors - 1] = spread<Widest>(*static_cast<const float*>(x));
+  } else if constexpr (held == Held::kBfloat) {
+    load_bfloats(static_cast<const uint16_t*>(x) + i, v);
+  } else if constexpr (held == Held::kHalf) {
+    v[0] = load_half<Widest>(static_cast<const uint16_t*>(x) + i);
+  } else {
+    v[0] = load<Widest>(static_cast<const float*>(x) + i);
+  }
+}
 
 // A functor of values of a half type that makes values of this type: they need no rounding.
 template <typename F>
@@ -78,12 +54,12 @@ constexpr bool kTakesVectors = requires { F::kTakesVectors; };
 
 // Maps whole vectors.
 template <typename T, typename R, typename Form, typename F, int... k>
-[[gnu::noinline, gnu::flatten]] void map_vectors(const Form& form, const F& f,
-                                                 const void* const* src, void* dst, int64_t n) {
+[[gnu::noinline, gnu::flatten]] void map_vectors(const F& f, const void* const* src, void* dst,
+                                                 int64_t n) {
   constexpr int kStep = Form::kVectors * kLanes;
   for (int64_t i = 0; i < n; i += kStep) {
     Widest v[sizeof...(k)][Form::kVectors], made[Form::kVectors];
-    (load_vectors<Form::kVectors>(form.source(k), src[k], i, v[k]), ...);
+    (load_vectors<Form::source(k), Form::kVectors>(src[k], i, v[k]), ...);
     if constexpr (kTakesVectors<F>) {
 #pragma GCC unroll 2
       for (int j = 0; j < Form::kVectors; ++j) made[j] = f(v[k][j]...);
@@ -96,37 +72,61 @@ template <typename T, typename R, typename Form, typename F, int... k>
       for (int lane = 0; lane < kStep; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
       std::memcpy(made, out, sizeof(made));
     }
-    if constexpr (Form::kVectors == 2) {
+    if constexpr (Form::result() == Held::kBfloat) {
       auto* y = static_cast<uint16_t*>(dst) + i;
-      const bool one = ((form.source(k) == Held::kOne) || ...);
-      kIsExact<F> && !one ? store_exact_bfloats(y, made[0], made[1])
-                          : store_bfloats(y, made[0], made[1]);
+      constexpr bool kOne = ((Form::source(k) == Held::kOne) || ...);
+      kIsExact<F> && !kOne ? store_exact_bfloats(y, made[0], made[1])
+                           : store_bfloats(y, made[0], made[1]);
+    } else if constexpr (Form::result() == Held::kHalf) {
+      store_half(static_cast<uint16_t*>(dst) + i, made[0]);
     } else {
-      store_held<R>(form.result(), dst, i, made[0]);
+      store(static_cast<float*>(dst) + i, made[0]);
     }
   }
 }
 
 template <typename T, typename R, typename Form, typename F, int... k>
-void map_elements(const Form& form, const F& f, const MicroArgs& a, int64_t n,
-                  std::integer_sequence<int, k...>) {
+void map_elements(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<int, k...>) {
   constexpr int kStep = Form::kVectors * kLanes;
   const int64_t whole = n / kStep * kStep;
-  map_vectors<T, R, Form, F, k...>(form, f, a.src, a.dst[0], whole);
+  map_vectors<T, R, Form, F, k...>(f, a.src, a.dst[0], whole);
   if (whole == n) return;
   // The rest runs the same instructions.
   float operands[sizeof...(k)][kStep] = {}, made[kStep];
   const auto rest = static_cast<size_t>(n - whole);
   const void* src[] = {operands[k]...};
   auto copy = [&](int operand) {
-    const auto bytes = static_cast<size_t>(bytes_of(form.source(operand)));
+    const auto bytes = static_cast<size_t>(bytes_of(Form::source(operand)));
     if (bytes == 0) src[operand] = a.src[operand];
     std::memcpy(operands[operand], a.in<std::byte>(operand) + whole * bytes, rest * bytes);
   };
   (copy(k), ...);
-  map_vectors<T, R, Form, F, k...>(form, f, src, made, kStep);
-  const auto bytes = static_cast<size_t>(bytes_of(form.result()));
+  map_vectors<T, R, Form, F, k...>(f, src, made, kStep);
+  const auto bytes = static_cast<size_t>(bytes_of(Form::result()));
   std::memcpy(a.out<std::byte>() + whole * bytes, made, rest * bytes);
+}
+
+// Maps elements in any forms: as words, block by block.
+template <typename T, typename R, typename F, int... k>
+void map_blocks(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<int, k...>) {
+  constexpr int64_t kBlock = 256;
+  const HeldAs& held = *a.held;
+  alignas(64) float in[sizeof...(k)][kBlock] = {}, made[kBlock];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = n - i < kBlock ? n - i : kBlock;
+    auto words = [&](int operand) -> const void* {
+      const Held form = held.sources[operand];
+      if (form == Held::kWord && count == kBlock) return a.in<float>(operand) + i;
+      if (form != Held::kOne || i == 0) to_words(form, a.src[operand], i, count, in[operand]);
+      return in[operand];
+    };
+    const void* src[] = {words(k)...};
+    const bool direct = held.result == Held::kWord && count == kBlock;
+    float* y = direct ? a.out<float>() + i : made;
+    map_vectors<T, R, AllHeld<Held::kWord>, F, k...>(f, src, y,
+                                                     (count + kLanes - 1) / kLanes * kLanes);
+    if (!direct) from_words(made, held.result, a.dst[0], i, count);
+  }
 }
 
 // Maps floats that are all in one form, apart from the last operands or the first. Returns whether
@@ -136,11 +136,11 @@ bool map_same(const MicroArgs& a, int64_t n, const F& f, int ones) {
   constexpr auto kOperands = std::make_integer_sequence<int, operands>();
   constexpr int kLast = (1 << operands) - 2;
   if (ones == 0) {
-    map_elements<float, float>(AllHeld<held>{}, f, a, n, kOperands);
+    map_elements<float, float, AllHeld<held>>(f, a, n, kOperands);
   } else if (operands > 1 && ones == kLast) {
-    map_elements<float, float>(AllHeld<held, kLast>{}, f, a, n, kOperands);
+    map_elements<float, float, AllHeld<held, kLast>>(f, a, n, kOperands);
   } else if (operands == 2 && ones == 1) {
-    map_elements<float, float>(AllHeld<held, operands == 2>{}, f, a, n, kOperands);
+    map_elements<float, float, AllHeld<held, operands == 2>>(f, a, n, kOperands);
   } else {
     return false;
   }
@@ -169,7 +169,7 @@ void map_held(const MicroArgs& a, int64_t n, const F& f) {
     }
     if (done) return;
   }
-  map_elements<T, R>(AnyHeld{held}, f, a, n, std::make_integer_sequence<int, operands>());
+  map_blocks<T, R>(f, a, n, std::make_integer_sequence<int, operands>());
 }
 
 template <int operands, typename T, typename R, typename F>

@@ -57,6 +57,41 @@ struct Select {
   }
 };
 
+// Chooses elements of one form, or the only element of a source.
+template <typename T>
+void select_stored(const MicroArgs& a, int64_t n) {
+  const HeldAs& held = *a.held;
+  const uint8_t* condition = a.in<uint8_t>(0);
+  T ones[2] = {};
+  for (int k = 0; k < 2; ++k) {
+    if (held.sources[k + 1] == Held::kOne) from_words(a.in<float>(k + 1), held.result, ones, k, 1);
+  }
+  T* y = a.out<T>();
+  auto choose = [&](auto x, auto z) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x(i) : z(i);
+  };
+  const T *x = a.in<T>(1), *z = a.in<T>(2), one_x = ones[0], one_z = ones[1];
+  auto from_x = [x](int64_t i) { return x[i]; };
+  auto from_z = [z](int64_t i) { return z[i]; };
+  if (held.sources[1] == Held::kOne) {
+    choose([one_x](int64_t) { return one_x; }, from_z);
+  } else if (held.sources[2] == Held::kOne) {
+    choose(from_x, [one_z](int64_t) { return one_z; });
+  } else {
+    choose(from_x, from_z);
+  }
+}
+void select_held(const MicroArgs& a, int64_t n) {
+  const Held form = a.held->result, *sources = a.held->sources;
+  auto fits = [form](Held source) { return source == form || source == Held::kOne; };
+  const bool ones = sources[1] == Held::kOne && sources[2] == Held::kOne;
+  if (ones || sources[0] != Held::kBool || !fits(sources[1]) || !fits(sources[2])) {
+    return map_held_of<3, float, float, Select>(a, n);
+  }
+  return form == Held::kWord ? select_stored<float>(a, n) : select_stored<uint16_t>(a, n);
+}
+
 struct ScaleShift {
   float operator()(float x, float scale, float shift) const { return vec::fma(x, scale, shift); }
 };
@@ -155,7 +190,7 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
                   .source = kF32,
                   .result = kF32,
                   .fn = select<float>,
-                  .held_fn = map_held_of<3, float, float, Select>});
+                  .held_fn = select_held});
   rows.push_back({"select", kI32, kI32, select<int32_t>});
   rows.push_back({"select", kI64, kI64, select<int64_t>});
 }

@@ -39,6 +39,14 @@ void narrow_bfloat(const MicroArgs& a, int64_t n) {
   map1<float, float, decltype(round)>(a, n);
 }
 
+// Copies floats of any form.
+void copy_held(const MicroArgs& a, int64_t n) {
+  const Held from = a.held->sources[0], to = a.held->result;
+  if (to == Held::kWord) return to_words(from, a.src[0], 0, n, a.out<float>());
+  if (from == Held::kWord) return from_words(a.in<float>(0), to, a.dst[0], 0, n);
+  map_held_of<1, float, float, Exact<Same>>(a, n);
+}
+
 template <typename T, typename R>
 void to_truth(const MicroArgs& a, int64_t n) {
   auto truth = [](T x) { return x != 0; };
@@ -133,6 +141,6 @@ constinit const Conversions kConversions = {.load = load_of,
                                             .cast = cast_of,
                                             .narrow = narrow_of,
                                             .round_at_random = rounding_at_random,
-                                            .copy_held = map_held_of<1, float, float, Exact<Same>>};
+                                            .copy_held = copy_held};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

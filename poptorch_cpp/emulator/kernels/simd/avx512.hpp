@@ -48,16 +48,34 @@ inline __m512i with_quiet_nan(__m512i rounded, Widest x) {
 }
 // Returns bfloat_bits() of the lanes in the upper halves of words.
 inline __m512i upper_bfloats(Widest x) { return with_quiet_nan(rounded_bfloats(x), x); }
+// Rounds two vectors to bfloat16 in the upper halves of words.
+struct UpperBfloats {
+  __m512i a, b;
+};
+inline UpperBfloats upper_bfloats(Widest a, Widest b) {
+  UpperBfloats rounded{rounded_bfloats(a), rounded_bfloats(b)};
+  if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0) [[unlikely]] {
+    rounded = {with_quiet_nan(rounded.a, a), with_quiet_nan(rounded.b, b)};
+  }
+  return rounded;
+}
 // Stores lanes of two vectors in turn.
 inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
-  __m512i a = rounded_bfloats(even), b = rounded_bfloats(odd);
-  if (_mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q) != 0) [[unlikely]] {
-    a = with_quiet_nan(a, even), b = with_quiet_nan(b, odd);
-  }
+  const auto [a, b] = upper_bfloats(even, odd);
   constexpr int kFirstOrBothOthers = 0xf8;
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   _mm512_storeu_si512(
       y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(a, 16), b, upper, kFirstOrBothOthers));
+}
+using Halves32 = uint16_t __attribute__((vector_size(64)));
+// Stores two vectors, one after the other.
+inline void store_neighbours(uint16_t* y, Widest first, Widest second) {
+  const auto [a, b] = upper_bfloats(first, second);
+  const auto x = reinterpret_cast<Halves32>(a), z = reinterpret_cast<Halves32>(b);
+  const Halves32 upper =
+      __builtin_shufflevector(x, z, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33,
+                              35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63);
+  std::memcpy(y, &upper, sizeof(upper));
 }
 inline void store_bfloat(uint16_t* y, Widest v) {
   const __m512i words = _mm512_srli_epi32(upper_bfloats(v), 16);

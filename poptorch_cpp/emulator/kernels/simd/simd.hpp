@@ -88,6 +88,11 @@ inline void store_exact_bfloats(uint16_t* y, Widest even, Widest odd) {
   std::memcpy(y, &words, sizeof(words));
 }
 #ifndef __AVX512F__
+// Stores two vectors, one after the other.
+inline void store_neighbours(uint16_t* y, Widest a, Widest b) {
+  store_bfloat(y, a);
+  store_bfloat(y + kLanes, b);
+}
 inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
   const WidestWords words = bfloat_bits<WidestWords>(even) | (bfloat_bits<WidestWords>(odd) << 16);
   std::memcpy(y, &words, sizeof(words));
