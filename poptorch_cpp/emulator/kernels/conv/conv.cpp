@@ -1,5 +1,7 @@
 // Kernel rows of the convolutions. Activations and weights are channels-last, so that a kernel
 // position is a matrix: [in, out] for the forward product, [out, in] for the gradients.
+#include <optional>
+
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/panels.hpp"
 #include "emulator/kernels/conv/conv_depthwise.hpp"
@@ -46,6 +48,12 @@ bool channels_last(const KernelRequest& request) {
          request.outputs[0].elements() > 0;
 }
 
+WeightView forward_weights(const ConvShape& shape) {
+  return {.matrix = {nullptr, 1, shape.depth()},
+          .tap_stride = shape.group_in(),
+          .group_stride = shape.group_out() * shape.depth()};
+}
+
 std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = shape_of_conv(request);
@@ -54,10 +62,8 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
     if (auto kernel = make_depthwise(request, shape)) return kernel;
   }
   if (auto kernel = make_onednn_conv(request, shape)) return kernel;
-  const WeightView weights{.matrix = {nullptr, 1, shape.depth()},
-                           .tap_stride = shape.group_in(),
-                           .group_stride = shape.group_out() * shape.depth(),
-                           .in_panels = request.input_layouts[1].is_panels()};
+  WeightView weights = forward_weights(shape);
+  weights.in_panels = request.input_layouts[1].is_panels();
   const bool bias = request.inputs.size() > 2 && request.inputs[2];
   return make_conv_gemm(request, shape, weights,
                         {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
@@ -86,7 +92,7 @@ std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
   if (sums_of_halves(dtype, shape) == 1 && !repays_matrices(dtype, shape)) {
     if (auto kernel = bind_widened(request, bind_onednn_conv)) return kernel;
   }
-  return make_conv_halves(request, shape);
+  return make_conv_halves(request, shape, forward_weights(shape));
 }
 
 std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
@@ -94,29 +100,57 @@ std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
   return kernel ? std::move(kernel) : bind_floats<bind_conv>(request);
 }
 
+ConvShape shape_of_grad_input(const KernelRequest& request) {
+  return ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
+                       request.inputs[0]->shape);
+}
+
+// The gradient of the input at stride 1: a convolution of dy with flipped weights.
+struct FlippedConv {
+  ConvShape shape;
+  WeightView weights;
+};
+std::optional<FlippedConv> flipped(const ConvShape& shape) {
+  FlippedConv made{.shape = shape,
+                   .weights = {.matrix = {nullptr, shape.depth(), 1},
+                               .tap_stride = shape.group_in(),
+                               .group_stride = shape.group_out() * shape.depth(),
+                               .flipped = true}};
+  for (int d = 0; d < 3; ++d) {
+    int64_t& padding = made.shape.padding[d];
+    padding = shape.dilation[d] * (shape.kernel[d] - 1) - shape.padding[d];
+    if (shape.strides[d] != 1 || padding < 0) return std::nullopt;
+  }
+  std::swap(made.shape.in, made.shape.out);
+  std::swap(made.shape.in_channels, made.shape.out_channels);
+  return made;
+}
+
 std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
-  const auto shape = ConvShape::of(request, request.outputs[0].shape, request.inputs[1]->shape,
-                                   request.inputs[0]->shape);
+  const auto shape = shape_of_grad_input(request);
   if (has_half_partials(request)) return make_half_partials_grad_input(shape);
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise_grad_input(shape)) return kernel;
   }
   if (auto kernel = make_onednn_grad_input(request, shape)) return kernel;
-  ConvShape flipped = shape;
-  bool gathers = true;
-  for (int d = 0; d < 3; ++d) {
-    flipped.padding[d] = shape.dilation[d] * (shape.kernel[d] - 1) - shape.padding[d];
-    gathers &= shape.strides[d] == 1 && flipped.padding[d] >= 0;
+  const auto conv = flipped(shape);
+  if (!conv) return make_scatter_grad_input(shape);
+  return make_conv_gemm(request, conv->shape, conv->weights, {.y = 2});
+}
+
+std::unique_ptr<BoundKernel> bind_grad_input_halves(const KernelRequest& request) {
+  if (!has_one_half_type(request) || !channels_last(request) || has_half_partials(request)) {
+    return nullptr;
   }
-  if (!gathers) return make_scatter_grad_input(shape);
-  std::swap(flipped.in, flipped.out);
-  std::swap(flipped.in_channels, flipped.out_channels);
-  const WeightView weights{.matrix = {nullptr, shape.depth(), 1},
-                           .tap_stride = shape.group_in(),
-                           .group_stride = shape.group_out() * shape.depth(),
-                           .flipped = true};
-  return make_conv_gemm(request, flipped, weights, {.y = 2});
+  const auto conv = flipped(shape_of_grad_input(request));
+  const bool repays = conv && repays_matrices(request.outputs[0].dtype, conv->shape) &&
+                      conv->shape.group_in() % 2 == 0;
+  return repays ? make_conv_halves(request, conv->shape, conv->weights) : nullptr;
+}
+std::unique_ptr<BoundKernel> bind_grad_input_of_type(const KernelRequest& request) {
+  auto kernel = bind_with_halves<bind_grad_input_halves>(request);
+  return kernel ? std::move(kernel) : bind_floats<bind_grad_input>(request);
 }
 
 std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
@@ -124,14 +158,31 @@ std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
   return products ? make_conv_transpose(request, std::move(products)) : nullptr;
 }
 
+ConvShape shape_of_grad_weight(const KernelRequest& request) {
+  return ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
+                       request.inputs[1]->shape);
+}
+
 std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
-  const auto shape = ConvShape::of(request, request.inputs[0]->shape, request.outputs[0].shape,
-                                   request.inputs[1]->shape);
+  const auto shape = shape_of_grad_weight(request);
   if (has_half_partials(request)) return make_half_partials_grad_weight(shape);
   if (shape.depthwise()) return make_depthwise_grad_weight(shape);
   if (auto kernel = make_onednn_grad_weight(request, shape)) return kernel;
   return make_conv_grad_weight(shape);
+}
+
+std::unique_ptr<BoundKernel> bind_grad_weight_halves(const KernelRequest& request) {
+  if (!has_one_half_type(request) || !channels_last(request) || has_half_partials(request)) {
+    return nullptr;
+  }
+  const ir::DType dtype = request.outputs[0].dtype;
+  const auto shape = shape_of_grad_weight(request);
+  return repays_matrices(dtype, shape) ? make_conv_grad_weight_halves(shape, dtype) : nullptr;
+}
+std::unique_ptr<BoundKernel> bind_grad_weight_of_type(const KernelRequest& request) {
+  auto kernel = bind_with_halves<bind_grad_weight_halves>(request);
+  return kernel ? std::move(kernel) : bind_floats<bind_grad_weight>(request);
 }
 
 }  // namespace
@@ -146,10 +197,10 @@ void add_conv_kernels(KernelTable& table) {
              .choose_layouts = choose_channels_last,
              .takes_epilogue = true});
   table.add({.op = "conv_grad_input",
-             .bind = bind_floats<bind_grad_input>,
+             .bind = bind_grad_input_of_type,
              .choose_layouts = choose_channels_last});
   table.add({.op = "conv_grad_weight",
-             .bind = bind_floats<bind_grad_weight>,
+             .bind = bind_grad_weight_of_type,
              .choose_layouts = choose_channels_last});
 }
 

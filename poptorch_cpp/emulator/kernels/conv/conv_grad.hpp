@@ -9,5 +9,7 @@ namespace poptorch::emulator {
 std::unique_ptr<BoundKernel> make_scatter_grad_input(const ConvShape& shape);
 // Computes dw from x and dy.
 std::unique_ptr<BoundKernel> make_conv_grad_weight(const ConvShape& shape);
+// The same where all of them have one half type.
+std::unique_ptr<BoundKernel> make_conv_grad_weight_halves(const ConvShape& shape, ir::DType dtype);
 
 }  // namespace poptorch::emulator

@@ -17,9 +17,10 @@ constexpr double kMostFlops = 3e7;  // of a convolution whose sums have eager to
 // patches in eager torch's order become floats.
 class ConvHalves final : public BoundKernel {
  public:
-  ConvHalves(const KernelRequest& request, const ConvShape& shape)
+  ConvHalves(const KernelRequest& request, const ConvShape& shape, const WeightView& weights)
       : s_(shape),
         reads_(shape),
+        weights_(weights),
         end_(request),
         dtype_(request.outputs[0].dtype),
         element_(element_of(dtype_)),
@@ -31,7 +32,7 @@ class ConvHalves final : public BoundKernel {
     pixel_parts_ = std::clamp<int64_t>(s_.out_pixels() / 48, 1, wanted);
     col_parts_ =
         std::clamp<int64_t>(s_.group_out() / 128, 1, divide_up(wanted, pixel_parts_ * s_.groups));
-    sums_ = sums_of_halves(dtype_, s_);
+    sums_ = weights_.flipped ? 1 : sums_of_halves(dtype_, s_);
     order_products();
     place_scratch();
   }
@@ -99,11 +100,19 @@ class ConvHalves final : public BoundKernel {
 
   void pack(const KernelArgs& args, int64_t group) const {
     auto* packed = reinterpret_cast<uint16_t*>(args.workspace) + group * group_elements();
-    const uint16_t* weights = input_of<uint16_t>(args, 1) + group * s_.group_out() * depth();
+    const uint16_t* weights = input_of<uint16_t>(args, 1) + group * weights_.group_stride;
     const int64_t panels = divide_up(s_.group_out(), kPanel);
     auto rows = [&](const uint16_t* from, int64_t count, uint16_t* to) {
-      pack_panels({from, 1, depth(), element_}, count, s_.group_out(), 0, panels, to, depth());
+      const OperandView view(from, weights_.matrix.row, weights_.matrix.col, element_);
+      pack_panels(view, count, s_.group_out(), 0, panels, to, depth());
     };
+    if (weights_.flipped) {
+      for (int64_t tap = 0; tap < s_.taps(); ++tap) {
+        rows(weights + (s_.taps() - 1 - tap) * weights_.tap_stride, s_.group_in(),
+             packed + tap * s_.group_in() * kPanel);
+      }
+      return;
+    }
     if (sums_ == 1) return rows(weights, depth(), packed);
     for (int64_t i = 0; i < depth(); ++i) rows(weights + places_[i], 1, packed + i * kPanel);
   }
@@ -179,6 +188,7 @@ class ConvHalves final : public BoundKernel {
 
   ConvShape s_;
   Patches reads_;
+  WeightView weights_;
   HalfEnd end_;
   ir::DType dtype_;
   Element element_;
@@ -205,10 +215,10 @@ bool has_one_half_type(const KernelRequest& request) {
                                            [&](const auto& t) { return !t || t->dtype == dtype; });
 }
 
-std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request,
-                                              const ConvShape& shape) {
+std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,
+                                              const WeightView& weights) {
   if (!has_one_half_type(request)) return nullptr;
-  return std::make_unique<ConvHalves>(request, shape);
+  return std::make_unique<ConvHalves>(request, shape, weights);
 }
 
 }  // namespace poptorch::emulator

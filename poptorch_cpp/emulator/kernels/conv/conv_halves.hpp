@@ -7,6 +7,7 @@
 #pragma once
 
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_shape.hpp"
 
 namespace poptorch::emulator {
@@ -16,8 +17,10 @@ constexpr int kPartialSums = 4;  // of an output, in eager torch's order
 // Returns the sums of each output of a convolution of halves: kPartialSums or 1.
 int sums_of_halves(ir::DType dtype, const ConvShape& shape);
 
-// Returns nullptr unless the operands and the result have the same half type.
-std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape);
+// Returns nullptr unless the operands and the result have the same half type. With flipped weights
+// it has one sum, and bfloat16 needs an even number of input channels in a group.
+std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,
+                                              const WeightView& weights);
 
 // The same for a convolution whose channels each have their own kernel. Returns nullptr also when
 // the kernel has more positions than the loops support.

@@ -14,7 +14,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 // Loops over lanes are not unrolled: the compiler would split vectors into scalars.
 
 // The form of each operand of a loop: one form but for the sources `ones`, a bit for each. Even and
-// odd bfloats make vectors of their own: this takes fewer instructions than converting neighbours.
+// odd bfloats are in separate vectors: this takes fewer instructions than converting neighbours.
 template <Held held, int ones = 0>
 struct AllHeld {
   static constexpr int kVectors = held == Held::kBfloat ? 2 : 1;  // in each pass
