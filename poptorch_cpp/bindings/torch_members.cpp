@@ -1,16 +1,34 @@
-// Walks the dictionaries of torch.nn.Module, as its named_modules() and similar generators do.
-// These pass each item through all levels of a model, and a compilation lists members many times.
+// Lists the members of torch.nn.Module as its named_modules() and similar generators do. These pass
+// each item through all levels of a model, and a compilation lists members many times.
 #include "bindings/torch_members.hpp"
 
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
+
+#include "bindings/torch_attributes.hpp"
 
 namespace py = pybind11;
 
 namespace poptorch::bindings {
 namespace {
+
+// The dictionaries of a module.
+enum Kind : size_t { kModules, kParameters, kBuffers, kKinds };
+constexpr std::array kNames = {"_modules", "_parameters", "_buffers"};
+
+PyObject* name_of(size_t kind) {
+  static const std::array<PyObject*, kKinds> names = {
+      PyUnicode_InternFromString(kNames[kModules]), PyUnicode_InternFromString(kNames[kParameters]),
+      PyUnicode_InternFromString(kNames[kBuffers])};
+  return names[kind];
+}
 
 py::object concatenated(py::handle start, py::handle end) {
   auto text = py::reinterpret_steal<py::object>(PyUnicode_Concat(start.ptr(), end.ptr()));
@@ -18,112 +36,200 @@ py::object concatenated(py::handle start, py::handle end) {
   return text;
 }
 
-// A module on the way through a model.
-struct Member {
-  py::handle module;
-  py::handle path;
-  py::object attributes;  // its __dict__
+// Returns what the paths of a module's members begin with.
+py::object prefix_of(py::handle path) {
+  static PyObject* const dot = PyUnicode_InternFromString(".");
+  if (PyUnicode_GetLength(path.ptr()) == 0) return py::reinterpret_borrow<py::object>(path);
+  return concatenated(path, dot);
+}
 
-  // Returns what the paths of its members begin with.
-  py::object prefix() const {
-    if (PyUnicode_GetLength(path.ptr()) == 0) return py::reinterpret_borrow<py::object>(path);
-    return concatenated(path, dot());
-  }
+// Returns a dictionary of a module, or null if the module has none of this kind. Those of a
+// subclass may list their items in another order.
+PyObject* members_of(py::handle attributes, size_t kind) {
+  PyObject* found = PyDict_GetItem(attributes.ptr(), name_of(kind));
+  return found && PyDict_CheckExact(found) ? found : nullptr;
+}
 
-  static py::handle dot() {
-    static PyObject* text = PyUnicode_InternFromString(".");
-    return text;
-  }
-};
+// A module at its first place in a model, and what its dictionaries held.
+struct Seen {
+  using Entries = std::vector<std::pair<py::object, py::object>>;
 
-class MemberWalk {
- public:
-  // is_plain: returns whether modules of a class keep their members as torch.nn.Module does.
-  MemberWalk(py::function is_plain, bool duplicates)
-      : is_plain_(std::move(is_plain)), duplicates_(duplicates) {}
+  py::object module, path;
+  py::object type;  // keeps the class, so that no other gets its address
+  std::array<Entries, kKinds> members;
 
-  // Calls `see` for a module and all modules inside. Returns false if one of them keeps its members
-  // in another way.
-  template <typename See>
-  bool walk(py::handle module, py::handle path, const See& see) {
-    static PyObject* const modules = PyUnicode_InternFromString("_modules");
-    if (!duplicates_ && !seen_.insert(module.ptr()).second) return true;
-    if (!has_plain_class(module)) return false;
-    const Member member{
-        module, path,
-        py::reinterpret_steal<py::object>(PyObject_GenericGetDict(module.ptr(), nullptr))};
-    if (!member.attributes) throw py::error_already_set();
-    see(member);
-    PyObject* children = PyDict_GetItem(member.attributes.ptr(), modules);
-    if (!children || !PyDict_Check(children)) return false;
-    if (PyDict_Size(children) == 0) return true;
-    if (Py_EnterRecursiveCall(" while listing the modules of a model")) {
-      throw py::error_already_set();
+  bool holds() const {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(module.ptr())) != type.ptr()) return false;
+    const py::dict attributes = attributes_of(module);
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      if (!is_same(members_of(attributes, kind), members[kind])) return false;
     }
-    const py::object prefix = member.prefix();
-    bool plain = true;
-    PyObject *name, *child;
-    for (Py_ssize_t at = 0; plain && PyDict_Next(children, &at, &name, &child);) {
-      if (child == Py_None) continue;
-      plain = PyUnicode_Check(name) && walk(child, concatenated(prefix, name), see);
-    }
-    Py_LeaveRecursiveCall();
-    return plain;
+    return true;
   }
 
  private:
+  static bool is_same(PyObject* now, const Entries& entries) {
+    if (!now || static_cast<size_t>(PyDict_Size(now)) != entries.size()) return false;
+    PyObject *name, *member;
+    Py_ssize_t at = 0;
+    for (const auto& entry : entries) {
+      if (!PyDict_Next(now, &at, &name, &member)) return false;
+      if (name != entry.first.ptr() || member != entry.second.ptr()) return false;
+    }
+    return true;
+  }
+};
+
+// A list for named_modules() and the like: pairs of path and member.
+class Pairs {
+ public:
+  explicit Pairs(bool duplicates) : duplicates_(duplicates) {}
+
+  void add(const py::object& path, const py::object& member) {
+    if (member.is_none() || (!duplicates_ && !seen_.insert(member.ptr()).second)) return;
+    found_.append(py::make_tuple(path, member));
+  }
+  const py::list& found() const { return found_; }
+
+ private:
+  bool duplicates_;
+  std::unordered_set<PyObject*> seen_;
+  py::list found_;
+};
+
+// The lists of one model's members. They are made in one walk, and again only if one of the
+// dictionaries has changed since.
+class MemberLists {
+ public:
+  // is_plain: returns whether modules of a class keep their members as torch.nn.Module does.
+  MemberLists(py::object model, py::function is_plain)
+      : model_(std::move(model)), is_plain_(std::move(is_plain)) {}
+
+  // Returns a list of pairs of path and member, which the caller must not change; or None if the
+  // model must be asked instead.
+  py::object listed(const std::string& kind, bool duplicates) {
+    const auto chosen =
+        static_cast<size_t>(std::find(kNames.begin(), kNames.end(), kind) - kNames.begin());
+    if (chosen == kKinds) throw py::value_error("there is no kind of members '" + kind + "'");
+    if (!holds()) walk_again();
+    if (!is_plain_model_) return py::none();
+    auto& known = lists_.at((chosen * 2) + (duplicates ? 1 : 0));
+    if (!known) known = pairs_of(chosen, duplicates);
+    return *known;
+  }
+
+ private:
+  bool holds() const {
+    if (seen_.empty()) return false;
+    for (const Seen& seen : seen_) {
+      if (!seen.holds()) return false;
+    }
+    return true;
+  }
+
+  void walk_again() {
+    lists_ = {};
+    numbers_.clear();
+    plain_.clear();
+    // Members that the lists held may run code of the user when they end.
+    const std::vector<Seen> ended = std::exchange(seen_, {});
+    is_plain_model_ = walk(model_, py::str(""));
+    if (!is_plain_model_) seen_.clear();
+  }
+
+  // Adds a module and all modules inside. Returns false if one keeps its members in another way.
+  bool walk(const py::object& module, py::object path) {
+    if (!numbers_.try_emplace(module.ptr(), seen_.size()).second) return true;
+    if (!has_plain_class(module)) return false;
+    const size_t number = seen_.size();
+    seen_.push_back({module, path, py::type::of(module), {}});
+    const py::dict attributes = attributes_of(module);
+    for (size_t kind = 0; kind < kKinds; ++kind) {
+      PyObject* members = members_of(attributes, kind);
+      if (!members) return false;
+      PyObject *name, *member;
+      for (Py_ssize_t at = 0; PyDict_Next(members, &at, &name, &member);) {
+        if (!PyUnicode_Check(name)) return false;
+        seen_[number].members[kind].emplace_back(py::reinterpret_borrow<py::object>(name),
+                                                 py::reinterpret_borrow<py::object>(member));
+      }
+    }
+    // The walk moves elements of `seen_`, but not what their vectors hold.
+    const std::span children(seen_[number].members[kModules]);
+    if (children.empty()) return true;
+    const Nested nested;
+    const py::object prefix = prefix_of(path);
+    for (const auto& [name, child] : children) {
+      if (child.is_none()) continue;
+      if (!walk(child, concatenated(prefix, name))) return false;
+    }
+    return true;
+  }
+
+  // Raises RecursionError in a model that is too deep.
+  struct Nested {
+    Nested() {
+      if (Py_EnterRecursiveCall(" while listing the modules of a model")) {
+        throw py::error_already_set();
+      }
+    }
+    ~Nested() { Py_LeaveRecursiveCall(); }
+    Nested(const Nested&) = delete;
+    Nested& operator=(const Nested&) = delete;
+  };
+
   bool has_plain_class(py::handle module) {
     const auto [known, is_new] = plain_.try_emplace(Py_TYPE(module.ptr()), false);
     if (is_new) known->second = py::cast<bool>(is_plain_(py::type::handle_of(module)));
     return known->second;
   }
 
-  py::function is_plain_;
-  bool duplicates_;
-  std::unordered_set<PyObject*> seen_;
-  std::unordered_map<PyTypeObject*, bool> plain_;
-};
-
-void append(const py::list& found, py::handle name, py::handle member) {
-  const auto pair = py::reinterpret_steal<py::object>(PyTuple_Pack(2, name.ptr(), member.ptr()));
-  if (!pair || PyList_Append(found.ptr(), pair.ptr()) != 0) throw py::error_already_set();
-}
-
-py::object list_modules(const py::object& model, py::function is_plain, bool duplicates) {
-  py::list found;
-  const auto see = [&](const Member& member) { append(found, member.path, member.module); };
-  if (!MemberWalk(std::move(is_plain), duplicates).walk(model, py::str(""), see)) return py::none();
-  return found;
-}
-
-py::object list_tensors(const py::object& model, const std::string& kind, py::function is_plain,
-                        bool duplicates) {
-  py::list found;
-  std::unordered_set<PyObject*> seen;
-  const py::str key(kind);
-  bool plain = true;
-  const auto see = [&](const Member& member) {
-    PyObject* tensors = PyDict_GetItem(member.attributes.ptr(), key.ptr());
-    plain = plain && tensors && PyDict_Check(tensors);
-    if (!plain || PyDict_Size(tensors) == 0) return;
-    const py::object prefix = member.prefix();
-    PyObject *name, *tensor;
-    for (Py_ssize_t at = 0; PyDict_Next(tensors, &at, &name, &tensor);) {
-      if (tensor == Py_None || (!duplicates && !seen.insert(tensor).second)) continue;
-      append(found, concatenated(prefix, name), tensor);
+  py::list pairs_of(size_t kind, bool duplicates) const {
+    Pairs pairs(duplicates);
+    const auto add = [&](const Seen& seen, const py::object& path) {
+      if (kind == kModules) return pairs.add(path, seen.module);
+      if (seen.members[kind].empty()) return;
+      const py::object prefix = prefix_of(path);
+      for (const auto& [name, tensor] : seen.members[kind]) {
+        if (!tensor.is_none()) pairs.add(concatenated(prefix, name), tensor);
+      }
+    };
+    if (duplicates) {
+      add_all(seen_.front(), seen_.front().path, add);
+    } else {
+      for (const Seen& seen : seen_) add(seen, seen.path);
     }
-  };
-  plain = MemberWalk(std::move(is_plain), duplicates).walk(model, py::str(""), see) && plain;
-  return plain ? py::object(std::move(found)) : py::none();
-}
+    return pairs.found();
+  }
+
+  // Calls `add` for a module and all modules inside, at each of their places.
+  template <typename Add>
+  void add_all(const Seen& seen, const py::object& path, const Add& add) const {
+    add(seen, path);
+    if (seen.members[kModules].empty()) return;
+    const Nested nested;
+    const py::object prefix = prefix_of(path);
+    for (const auto& [name, child] : seen.members[kModules]) {
+      if (child.is_none()) continue;
+      add_all(seen_[numbers_.at(child.ptr())], concatenated(prefix, name), add);
+    }
+  }
+
+  py::object model_;
+  py::function is_plain_;
+  bool is_plain_model_ = false;
+  std::vector<Seen> seen_;
+  std::unordered_map<PyObject*, size_t> numbers_;  // in `seen_`, by module
+  std::unordered_map<PyTypeObject*, bool> plain_;
+  std::array<std::optional<py::list>, kKinds * 2> lists_;  // by kind, without and with duplicates
+};
 
 }  // namespace
 
 void bind_members(py::module_& m) {
-  m.def("list_modules", list_modules, py::arg("model"), py::arg("is_plain"),
-        py::arg("duplicates") = false);
-  m.def("list_tensors", list_tensors, py::arg("model"), py::arg("kind"), py::arg("is_plain"),
-        py::arg("duplicates") = false);
+  py::class_<MemberLists>(m, "MemberLists")
+      .def(py::init<py::object, py::function>(), py::arg("model"), py::arg("is_plain"))
+      .def("listed", &MemberLists::listed, py::arg("kind"), py::arg("duplicates") = false);
 }
 
 }  // namespace poptorch::bindings

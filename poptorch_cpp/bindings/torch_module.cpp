@@ -15,6 +15,7 @@
 #include "bindings/line_finder.hpp"
 #include "bindings/report.hpp"
 #include "bindings/text.hpp"
+#include "bindings/torch_attributes.hpp"
 #include "bindings/torch_collectives.hpp"
 #include "bindings/torch_fabric.hpp"
 #include "bindings/torch_files.hpp"
@@ -318,6 +319,7 @@ PYBIND11_MODULE(_torch, m) {
   bind_files(m);
   bind_collectives(m);
   bind_wired_fabric(m);
+  bind_attributes(m);
   bind_members(m);
   bind_tracing(m);
   m.def("compile", compile, py::arg("call"), py::arg("inputs"), py::arg("named_tensors"),

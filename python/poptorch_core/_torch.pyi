@@ -28,6 +28,7 @@ from torch import Tensor
 __all__: list[str] = [
     "Executable",
     "ExecutableFile",
+    "MemberLists",
     "Region",
     "abandon_function",
     "abandon_multi_conv",
@@ -35,6 +36,7 @@ __all__: list[str] = [
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "attributes_beside",
     "begin_backward",
     "begin_function",
     "begin_hook",
@@ -54,13 +56,13 @@ __all__: list[str] = [
     "gradients",
     "group_rank",
     "group_size",
+    "held_values",
+    "holds_same_objects",
     "in_function",
     "is_traced",
     "is_tracing",
     "is_training",
     "known",
-    "list_modules",
-    "list_tensors",
     "make_leaf",
     "make_wired_fabric",
     "pop_scope",
@@ -211,6 +213,10 @@ class ExecutableFile:
     def sections(self) -> list[str]: ...
     def state(self) -> dict[str, Tensor]: ...
 
+class MemberLists:
+    def __init__(self, model: Any, is_plain: Callable) -> None: ...
+    def listed(self, kind: str, duplicates: bool = False) -> Any: ...
+
 class Region:
     """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
 
@@ -226,6 +232,9 @@ def all_reduce(tensor: Tensor, op: str, size: int, stride: int) -> Tensor: ...
 def all_to_all(
     tensor: Tensor, split_dim: int, concat_dim: int, size: int, stride: int
 ) -> Tensor: ...
+def attributes_beside(object: Any, names: frozenset) -> dict:
+    """Returns the attributes of an object, except for those with one of the names."""
+
 def begin_backward(outputs: Sequence[Tensor], /) -> list[Tensor | None]:
     """Ends its forward and starts its backward: the gradients of the floating outputs."""
 
@@ -299,6 +308,14 @@ def gradients(
 ) -> list[Tensor | None]: ...
 def group_rank(size: int, stride: int) -> Tensor: ...
 def group_size(size: int, stride: int) -> int: ...
+def held_values(objects: list, names: frozenset, types: frozenset) -> list:
+    """Returns the values of all attributes of objects, except for those with one of the
+    names or types, and empty containers.
+    """
+
+def holds_same_objects(one: dict, other: dict) -> bool:
+    """Returns whether dictionaries have the same keys, and the identical object for each."""
+
 def in_function() -> bool:
     """True between begin_function and end_function."""
 
@@ -316,8 +333,6 @@ def known(tensor: Tensor, /) -> Tensor | None:
     number.
     """
 
-def list_modules(model: Any, is_plain: Callable, duplicates: bool = False) -> Any: ...
-def list_tensors(model: Any, kind: str, is_plain: Callable, duplicates: bool = False) -> Any: ...
 def make_leaf(arg0: Tensor, /) -> Tensor: ...
 def make_wired_fabric(
     group: str,

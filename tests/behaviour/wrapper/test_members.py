@@ -1,8 +1,11 @@
 """The members of a model that a compilation lists are those of torch, in the same order."""
 
+import collections
+
 import pytest
 import torch
 from poptorch._impl.weights import members
+from poptorch_core import _torch
 
 
 class Shared(torch.nn.Module):
@@ -70,3 +73,57 @@ def test_members_are_listed_once_in_a_body():
         model.register_parameter("late", torch.nn.Parameter(torch.ones(1)))
         same(members.named_parameters(model), before)
     same(members.named_parameters(model), model.named_parameters())
+
+
+def _new_parameter(model):
+    model.tied.weight = torch.nn.Parameter(torch.ones(3, 2))
+
+
+def _other_class(model):
+    model.tied.__class__ = Renaming
+
+
+CHANGES = {
+    "parameter": _new_parameter,
+    "added parameter": lambda model: model.register_parameter("late", model.tied.weight),
+    "removed parameter": lambda model: model.first[0].register_parameter("bias", None),
+    "buffer": lambda model: setattr(model, "scale", torch.zeros(2)),
+    "removed buffer": lambda model: delattr(model, "again"),
+    "module": lambda model: setattr(model, "second", torch.nn.Linear(2, 2)),
+    "added module": lambda model: model.first.append(torch.nn.Linear(3, 3)),
+    "removed module": lambda model: delattr(model, "tied"),
+    "other order": lambda model: model._modules.move_to_end("first"),
+    "other name": lambda model: model._modules.update(renamed=model._modules.pop("tied")),
+    "other dictionary": lambda model: setattr(model, "_buffers", {"new": torch.ones(1)}),
+    "other class": _other_class,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_kept_lists_follow_the_model(change):
+    model = torch.nn.Sequential(Shared())
+    if change == "other order":
+        model[0]._modules = collections.OrderedDict(model[0]._modules)
+    with members.kept():
+        for step in range(2):
+            for kind in ("modules", "parameters", "buffers"):
+                for once in (True, False):
+                    listed = getattr(members, f"named_{kind}")(model, remove_duplicate=once)
+                    same(listed, getattr(model, f"named_{kind}")(remove_duplicate=once))
+            if step == 0:
+                CHANGES[change](model[0])
+
+
+def test_lists_are_kept_until_the_end_of_the_body():
+    model = Shared()
+    with members.kept():
+        before = members.named_parameters(model)
+        with members.kept():
+            assert members.named_parameters(model) is before
+        assert members.named_parameters(model) is before
+    assert members.named_parameters(model) is not before
+
+
+def test_unknown_kinds_of_members_are_refused():
+    with pytest.raises(ValueError, match="no kind of members '_hooks'"):
+        _torch.MemberLists(Shared(), lambda kind: True).listed("_hooks")

@@ -11,7 +11,7 @@ from poptorch._impl.devices import faults, ipu_pool
 from poptorch._impl.inspection import progress
 from poptorch._impl.optimisers.group_values import values_of
 from poptorch._impl.optimisers.loaded_values import LoadedValues
-from poptorch._impl.optimisers.names import Names, named_parameters, parts, renamed
+from poptorch._impl.optimisers.names import Names, all_renamed, named_parameters, parts
 from poptorch._impl.optimisers.state_names import (
     ONE_STEP,
     STEP,
@@ -89,9 +89,9 @@ class Record:
         """Records that a wrapper uses the optimiser."""
         names = self.names.join(wrapper)
         if names and self.state is not None:
-            self.state = {renamed(key, names): value for key, value in self.state.items()}
+            self.state = all_renamed(self.state, names)
         if names and self.parameters is not None:
-            self.parameters = {renamed(key, names): v for key, v in self.parameters.items()}
+            self.parameters = all_renamed(self.parameters, names)
 
     @property
     def wrapper(self) -> Wrapper | None:
@@ -175,7 +175,7 @@ class Record:
     def _parameters(self, compiled) -> dict[str, torch.Tensor]:
         assert self.wrapper is not None
         names = self.names.of(self.wrapper)
-        found = {renamed(key, names): value for key, value in parameters_of(compiled.spec).items()}
+        found = all_renamed(parameters_of(compiled.spec), names)
         if self.values is not None:
             found = self.values.shown(found)
         return {**self._of_others(self.parameters), **found}
@@ -236,7 +236,7 @@ class Record:
             if group is not None and group.values(replicas) > 1:
                 found[name] = values[slot].repeat(group.values(replicas))
         names = self.names.of(self.wrapper)
-        return {renamed(key, names): value for key, value in found.items()}
+        return all_renamed(found, names)
 
     def load_values(self, parameters: dict | None) -> None:
         """Makes the device use the values of `ipu_param`, at once or after a compilation.
@@ -308,7 +308,7 @@ class Record:
         assert self.wrapper is not None
         names = self.names.of(self.wrapper)
         executable = compiled.executable
-        slots = {renamed(key, names): slot for key, slot in slots_of(compiled).items()}
+        slots = all_renamed(slots_of(compiled), names)
         given = {**dict.fromkeys(steps_among(slots), self.state.get(ONE_STEP)), **self.state}
         given = {name: value for name, value in given.items() if value is not None}
         given.pop(ONE_STEP, None)

@@ -1,11 +1,14 @@
 """Names of parameters that stay the same in all wrappers that share an optimiser."""
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import torch
 from poptorch._impl.weights import members
 from poptorch._impl.wrapper.state import Wrapper, wrapper_state
+
+_UNKNOWN: tuple[Callable[[], None], str] = (lambda: None, "")
 
 
 class Names:
@@ -27,6 +30,9 @@ class Names:
     def join(self, wrapper: Wrapper) -> dict[str, str]:
         """Adds a wrapper. Returns new names by former ones, if no other wrapper uses them."""
         others = [other for other in self.wrappers() if other is not wrapper]
+        if not others and self._names_exactly(wrapper):
+            self._wrappers = [weakref.ref(wrapper)]
+            return {}
         former = {} if others else self._known
         if not others:
             self._known, self._holders, self._wrappers = {}, {}, []
@@ -46,7 +52,11 @@ class Names:
 
     def of(self, wrapper: Wrapper) -> dict[str, str]:
         """Returns the names of a wrapper's parameters by those in its model."""
-        return {name: self._name(tensor, name) for name, tensor in named_parameters(wrapper)}
+        found = {}
+        for name, tensor in named_parameters(wrapper):
+            held, known = self._known.get(id(tensor), _UNKNOWN)
+            found[name] = known if held() is tensor else self._name(tensor, name)
+        return found
 
     def in_groups(self, optimizer: torch.optim.Optimizer) -> list[list[str]]:
         """Returns the known names of the parameters of each group."""
@@ -65,6 +75,17 @@ class Names:
         held = self._holders.get(name)
         return held is not None and held() is not None
 
+    def _names_exactly(self, wrapper: Wrapper) -> bool:
+        """Returns whether the wrapper's parameters are all known ones, by their names in it."""
+        parameters = list(named_parameters(wrapper))
+        if len(parameters) != len(self._known) or len(parameters) != len(self._holders):
+            return False
+        for name, parameter in parameters:
+            held, known = self._known.get(id(parameter), _UNKNOWN)
+            if held() is not parameter or known != name:
+                return False
+        return True
+
     def _name(self, parameter: torch.Tensor, wanted: str) -> str:
         held, name = self._known.get(id(parameter), (None, wanted))
         if held is not None and held() is parameter:
@@ -81,6 +102,14 @@ class Names:
 def named_parameters(wrapper: Wrapper) -> Iterable[tuple[str, torch.Tensor]]:
     """Returns name and tensor of the model's parameters, without fetching weights."""
     return members.named_parameters(wrapper_state(wrapper).wrapped.trained_model)
+
+
+def all_renamed(entries: Mapping[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Returns entries of `ipu_state` or `ipu_param` with other names of their parameters."""
+    changed = {before: now for before, now in names.items() if before != now}
+    if not changed:
+        return dict(entries)
+    return {renamed(key, changed): value for key, value in entries.items()}
 
 
 def renamed(key: str, names: dict[str, str]) -> str:

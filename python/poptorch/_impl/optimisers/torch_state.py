@@ -74,20 +74,18 @@ def counts(optimizer: torch.optim.Optimizer, wrapper: Wrapper) -> set[int]:
 
     The host must have the newest state.
     """
+    with torch._C.DisableTorchFunctionSubclass():
+        updated = [item for item in _parameters(optimizer, wrapper) if item[1].requires_grad]
+    if _is_torchs(optimizer):
+        entries = optimizer.state
+        if not entries:
+            return {0} if updated else set()
+        return {_steps_of(entries.get(parameter, {})) for _, parameter in updated}
     record = Record.of(optimizer)
     state, names = record.state or {}, record.names.of(wrapper)
-    common = {key: state[key] for key in state if key == ONE_STEP}
-    found = set()
-    for name, parameter in _parameters(optimizer, wrapper):
-        with torch._C.DisableTorchFunctionSubclass():
-            if not parameter.requires_grad:
-                continue
-        if _is_torchs(optimizer):
-            found.add(_steps_of(optimizer.state.get(parameter, {})))
-        else:
-            key = STEP + names[name]
-            found.add(steps_in({key: state[key]} if key in state else {}, steps_in(common, 0)))
-    return found
+    common = steps_in({key: state[key] for key in state if key == ONE_STEP}, 0)
+    keys = [STEP + names[name] for name, _ in updated]
+    return {steps_in({key: state[key]} if key in state else {}, common) for key in keys}
 
 
 def _steps_of(entry: dict) -> int:
@@ -133,6 +131,8 @@ def _restore_unrounded(optimizer: torch.optim.Optimizer) -> None:
     """Restores unrounded moments after load_state_dict(), unless they have changed since."""
     state: dict = optimizer.state  # by parameter, and the additional entry
     unrounded = state.pop(_UNROUNDED, {})
+    if not unrounded:
+        return
     for index, parameter in enumerate(_weights(optimizer)):
         entry = optimizer.state.get(parameter, {})
         for name, moment in unrounded.get(index, {}).items():
@@ -214,6 +214,8 @@ def _take_from_host(
     _restore_unrounded(optimizer)
     compiled = existing(wrapper_state(wrapper).compiled)
     kind, held = compiled.trained_spec["kind"], record.state or {}
+    if not optimizer.state and not held and not resets:
+        return
     found, steps, names = {}, {}, record.names.of(wrapper)
     reset = {renamed(key, names) for key in slots_of(compiled)} if resets else held
     for name, parameter in _parameters(optimizer, wrapper):

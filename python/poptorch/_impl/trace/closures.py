@@ -1,6 +1,5 @@
 """Tensors that a function or model uses but does not own: they become constants of the program."""
 
-import collections
 import functools
 import inspect
 import types
@@ -9,13 +8,13 @@ from typing import Any
 
 import torch
 from poptorch._impl.weights import members
+from poptorch_core import _torch
 from torch.nn.attention.flex_attention import BlockMask
 
 # Attributes of modules that hold tensors and the model's own modules.
-_OF_TENSORS = ("_parameters", "_buffers", "_modules")
+_OF_TENSORS = frozenset(("_parameters", "_buffers", "_modules"))
 # Types whose values neither hold nor are tensors or modules; most attributes of modules have one.
 _SCALARS = frozenset((bool, int, float, complex, str, bytes, type(None)))
-_DICTS = (dict, collections.OrderedDict)  # a module has many that are empty
 
 
 def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
@@ -31,18 +30,17 @@ def constants_of(function: Callable[..., Any]) -> list[torch.Tensor]:
 
 def members_of(model: torch.nn.Module) -> list[torch.Tensor]:
     """Returns tensors that are attributes of modules, but neither parameters nor buffers."""
-    return _members_of(module for _, module in members.named_modules(model))
+    return _tensors_among(_held_by([module for _, module in members.named_modules(model)]))
 
 
-def _members_of(modules: Iterable[torch.nn.Module]) -> list[torch.Tensor]:
-    kinds = (torch.Tensor, BlockMask)
-    found = [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if type(value) not in _SCALARS and isinstance(value, kinds)
-    ]
-    return [tensor for value in found for tensor in _tensors_of(value)]
+def _held_by(modules: list[torch.nn.Module]) -> list[Any]:
+    """Returns the attributes of modules that may hold or be tensors or modules."""
+    return _torch.held_values(modules, _OF_TENSORS, _SCALARS)
+
+
+def _tensors_among(values: Iterable[Any]) -> list[torch.Tensor]:
+    held = [value for value in values if isinstance(value, (torch.Tensor, BlockMask))]
+    return [tensor for value in held for tensor in _tensors_of(value)]
 
 
 def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
@@ -51,19 +49,13 @@ def constants_beside(model: torch.nn.Module) -> list[torch.Tensor]:
     The model's forward methods, functions among its attributes, or lists and other containers refer
     to such modules.
     """
-    own = {module for _, module in members.named_modules(model)}
-    forwards = {type(module): module.forward for module in own}
-    found: list[Any] = [getattr(forward, "__func__", forward) for forward in forwards.values()]
-    found += [
-        value
-        for module in own
-        for name, value in vars(module).items()
-        if type(value) not in _SCALARS
-        and (type(value) not in _DICTS or value)
-        and name not in _OF_TENSORS
-        and (_is_container(value) or callable(value))
-    ]
-    return members_of(model) + _constants_among(_seen_by(found), own)
+    modules = [module for _, module in members.named_modules(model)]
+    of_kinds = {type(module): module for module in modules}
+    forwards = [module.forward for module in of_kinds.values()]
+    held = _held_by(modules)
+    found = [getattr(forward, "__func__", forward) for forward in forwards]
+    found += [value for value in held if _is_container(value) or callable(value)]
+    return _tensors_among(held) + _constants_among(_seen_by(found), set(modules))
 
 
 def _constants_among(

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from poptorch._impl.trace import closures
 from poptorch._impl.weights import members
+from poptorch_core import _torch
 
 MISSING: Any = object()  # the value of a name that does not exist
 
@@ -48,7 +49,7 @@ class Holder(NamedTuple):
         """Returns the values by attribute, key, position or variable."""
         target = self.target
         if isinstance(target, torch.nn.Module):
-            found = {k: v for k, v in vars(target).items() if k not in _OF_MODULES}
+            found = _torch.attributes_beside(target, _OF_MODULES)
             for name in _kept_by_hooks(target):
                 found.pop(name, None)
             return found
@@ -150,10 +151,14 @@ class Snapshot:
     def changes(self) -> list[Change]:
         """Returns the values that differ now, in the order of their holders."""
         found = []
+        written = {
+            key for key, (tensor, version) in self._versions.items() if tensor._version != version
+        }
         for holder, before in self._before:
             after = holder.values()
-            if not before and not after:
-                continue
+            if _torch.holds_same_objects(before, after):
+                if not written or not any(id(value) in written for value in before.values()):
+                    continue
             for key in [*before, *(key for key in after if key not in before)]:
                 old, new = before.get(key, MISSING), after.get(key, MISSING)
                 if not self._is_same(old, new):

@@ -1,7 +1,8 @@
 """The modules and parameters of a model, by path, as torch's named_modules() and others list them.
 
 torch's generators pass each item through all levels of the model. A compilation lists the members
-many times, so a native function builds each list in one walk.
+many times, so a native object makes all lists in one walk, and walks again only if the model has
+changed.
 """
 
 import contextlib
@@ -16,7 +17,23 @@ from poptorch_core import _torch
 _LISTS = ("named_modules", "named_parameters", "named_buffers", "_named_members")
 # Whether a class has torch's methods. The classes of wrapped models end with their wrappers.
 _plain_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-_known = threading.local()  # `lists`: by model and kind of member, inside listed_once()
+# `lists`: by model and kind of member, inside listed_once(); `models`: by model, inside kept().
+_known = threading.local()
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Makes this thread keep the lists of each model's members until the end of the body.
+
+    A list is made again if the model has changed. Former members live until then.
+    """
+    outer = getattr(_known, "models", None)
+    if outer is None:
+        _known.models = {}
+    try:
+        yield
+    finally:
+        _known.models = outer
 
 
 @contextlib.contextmanager
@@ -62,15 +79,21 @@ def _listed(
     key = id(model), kind, remove_duplicate
     if lists is not None and key in lists:
         return lists[key][1]
-    if kind == "_modules":
-        found = _torch.list_modules(model, _is_plain, not remove_duplicate)
-    else:
-        found = _torch.list_tensors(model, kind, _is_plain, not remove_duplicate)
+    found = _lists_of(model).listed(kind, not remove_duplicate)
     if found is None:
         return getattr(model, method)(remove_duplicate=remove_duplicate)
     if lists is not None:
         lists[key] = model, found
     return found
+
+
+def _lists_of(model: torch.nn.Module) -> _torch.MemberLists:
+    models = getattr(_known, "models", None)
+    if models is None:
+        return _torch.MemberLists(model, _is_plain)
+    if id(model) not in models:
+        models[id(model)] = _torch.MemberLists(model, _is_plain)
+    return models[id(model)]
 
 
 def _is_plain(kind: type) -> bool:

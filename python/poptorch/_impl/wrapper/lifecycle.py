@@ -70,6 +70,7 @@ def load(wrapper: Wrapper, saved: Saved, *, with_state: bool) -> None:
 
 
 @garbage.kept()
+@members.kept()
 def _made(
     wrapper: Wrapper, make: Callable[[Wrapped, Any], Compiled], *, attaches: bool
 ) -> tuple[Compiled, Wrapped]:
@@ -117,6 +118,7 @@ def _made(
 
 
 @garbage.kept()
+@members.kept()
 @members.listed_once()
 def end(wrapper: Wrapper) -> None:
     """Copies weights and optimiser state to the host, and frees the device."""

@@ -1,0 +1,72 @@
+"""The native loops over attributes of modules."""
+
+import collections
+
+import torch
+from poptorch._impl.trace import closures, reachable
+from poptorch_core import _torch
+
+
+class Holding(torch.nn.Module):
+    """Has attributes of all kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.size = 2
+        self.text = ""
+        self.tensor = torch.ones(2)
+        self.full, self.empty = [torch.ones(1)], []
+        self.no_items = collections.OrderedDict()
+        self.function = torch.sin
+        self.layer = torch.nn.Linear(1, 1)
+
+
+class Items(list):
+    """A list with attributes, which is not empty even without elements."""
+
+
+def test_held_values_leave_out_scalars_and_empty_containers():
+    module = Holding()
+    module.items = Items()
+    names, types = frozenset(("_modules", "_parameters")), frozenset((int, str, bool, type(None)))
+    found = _torch.held_values([module], names, types)
+    assert [id(value) for value in found] == [
+        id(value) for value in (module.tensor, module.full, module.function, module.items)
+    ]
+
+
+def test_attributes_beside_names():
+    module = Holding()
+    found = _torch.attributes_beside(module, frozenset(vars(torch.nn.Module())))
+    assert list(found) == ["size", "text", "tensor", "full", "empty", "no_items", "function"]
+    assert all(value is getattr(module, name) for name, value in found.items())
+
+
+def test_dictionaries_hold_the_same_objects():
+    one, other = torch.ones(1), torch.ones(1)
+    assert _torch.holds_same_objects({"a": one, "b": other}, {"b": other, "a": one})
+    assert not _torch.holds_same_objects({"a": one}, {"a": other})
+    assert not _torch.holds_same_objects({"a": one}, {"b": one})
+    assert not _torch.holds_same_objects({"a": one}, {"a": one, "b": other})
+    assert not _torch.holds_same_objects({"a": one, "b": other}, {"a": one})
+
+
+def test_constants_are_the_tensors_among_attributes():
+    module = torch.nn.Sequential(Holding())
+    module[0].elsewhere = [torch.nn.Linear(2, 2)]
+    found = closures.constants_beside(module)
+    expected = [module[0].tensor, *module[0].elsewhere[0].parameters()]
+    assert [id(tensor) for tensor in found] == [id(tensor) for tensor in expected]
+
+
+def test_changes_are_new_objects_and_written_tensors():
+    module = Holding()
+    before = reachable.Snapshot(module)
+    assert before.changes() == []
+    module.tensor.add_(1)
+    module.size = 3
+    module.full.append(1)
+    del module.function
+    assert {change.name for change in before.changes()} == {
+        "self.tensor", "self.size", "self.full[1]", "self.function"
+    }  # fmt: skip
