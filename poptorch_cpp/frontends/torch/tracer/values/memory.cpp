@@ -1,6 +1,7 @@
 #include "frontends/torch/tracer/values/memory.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "frontends/torch/aten/call.hpp"
 #include "frontends/torch/tracer/values/types.hpp"
@@ -9,13 +10,24 @@
 namespace poptorch::frontend {
 
 Geometry Geometry::of(const at::Tensor& tensor) {
-  return {tensor.sizes().vec(),    tensor.strides().vec(),
+  return {Lengths(tensor.sizes()), Lengths(tensor.strides()),
           tensor.storage_offset(), torch_dtype(narrow(ir_dtype(tensor.scalar_type()))),
           tensor.is_conj(),        tensor.is_neg()};
 }
 
+std::strong_ordering Geometry::operator<=>(const Geometry& other) const {
+  const auto compared = [](const Lengths& one, const Lengths& two) {
+    return std::lexicographical_compare_three_way(one.begin(), one.end(), two.begin(), two.end());
+  };
+  if (const auto order = compared(sizes, other.sizes); order != 0) return order;
+  if (const auto order = compared(strides, other.strides); order != 0) return order;
+  return std::tie(offset, dtype, conjugates, negates) <=>
+         std::tie(other.offset, other.dtype, other.conjugates, other.negates);
+}
+
 std::vector<int64_t> Geometry::element_offsets() const {
-  std::vector<int64_t> result(static_cast<size_t>(ir::element_count(sizes)));
+  const ir::Shape shape(sizes.begin(), sizes.end());
+  std::vector<int64_t> result(static_cast<size_t>(ir::element_count(shape)));
   std::vector<int64_t> position(sizes.size(), 0);
   int64_t at = offset;
   for (int64_t& element : result) {
@@ -100,7 +112,8 @@ ViewLinkPtr link_by_places(const Geometry& base, const Geometry& view) {
     if (place == places.end()) return nullptr;
     indices.push_back(place->second);
   }
-  return strided_link(base.sizes, view.sizes, std::move(indices));
+  return strided_link({base.sizes.begin(), base.sizes.end()},
+                      {view.sizes.begin(), view.sizes.end()}, std::move(indices));
 }
 
 }  // namespace

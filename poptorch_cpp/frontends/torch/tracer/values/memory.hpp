@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
 
 #include <compare>
 #include <map>
@@ -24,11 +25,14 @@ namespace poptorch::frontend {
 // Describes where a tensor's elements lie in its storage, with the narrowed dtype, and whether
 // torch conjugates or negates them when it reads them.
 struct Geometry {
-  std::vector<int64_t> sizes, strides;
+  using Lengths = c10::SmallVector<int64_t, 4>;  // a trace has several geometries for each tensor
+
+  Lengths sizes, strides;
   int64_t offset = 0;
   c10::ScalarType dtype = c10::ScalarType::Float;
   bool conjugates = false, negates = false;
-  auto operator<=>(const Geometry&) const = default;
+  bool operator==(const Geometry&) const = default;
+  std::strong_ordering operator<=>(const Geometry& other) const;
   static Geometry of(const at::Tensor& tensor);
   // Returns the offset in the storage of each element of the view, in row-major order.
   std::vector<int64_t> element_offsets() const;
