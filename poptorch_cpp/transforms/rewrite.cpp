@@ -5,7 +5,6 @@
 #include <cctype>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -96,12 +95,19 @@ class Matcher {
  public:
   explicit Matcher(Match& match) : match_(match) {}
 
+  // Returns whether an op and those that it reads are of the pattern's kinds. Most are not, and
+  // then no Match is made.
+  static bool may_match(const Pattern& pattern, const Op& op) {
+    if (!has_count_of(pattern, op)) return false;
+    return operands_may_match(pattern, op, false) ||
+           (is_swappable(pattern, op) && operands_may_match(pattern, op, true));
+  }
+
   template <typename Accept>
-  bool root(const Pattern& pattern, Op& op, Accept accept) {
+  bool root(const Pattern& pattern, Op& op, const Accept& accept) {
     match_.bindings_.clear();
     match_.ops_.clear();
-    const std::function<bool()> then = accept;
-    return node(pattern, op, then);
+    return node(pattern, op, Then(accept));
   }
 
   bool reads_written(const ir::MemoryWrites& writes, bool looks_through) const {
@@ -131,13 +137,52 @@ class Matcher {
     });
   }
 
-  using Then = std::function<bool()>;
+  // Refers to a function of a caller, which outlives it.
+  class Then {
+   public:
+    template <typename Function>
+    explicit Then(const Function& function)
+        : function_(&function),
+          call_([](const void* held) { return static_cast<const Function*>(held)->operator()(); }) {
+    }
+    bool operator()() const { return call_(function_); }
+
+   private:
+    const void* function_;
+    bool (*call_)(const void*);
+  };
+
+  static bool has_count_of(const Pattern& pattern, const Op& op) {
+    const size_t count = pattern.operands.size();
+    return pattern.any_operands || op.operand_count() == count ||
+           (pattern.more_operands && op.operand_count() > count);
+  }
+
+  static bool is_swappable(const Pattern& pattern, const Op& op) {
+    return pattern.operands.size() == 2 && op.def().commutative;
+  }
+
+  static bool is_of(const Pattern& pattern, const Op* op) {
+    return op && &op->def() == pattern.def && op->result_count() == 1;
+  }
+
+  static bool operands_may_match(const Pattern& pattern, const Op& op, bool swapped) {
+    for (size_t i = 0; i < pattern.operands.size(); ++i) {
+      const Value* operand = op.operand(swapped ? 1 - i : i);
+      const Pattern& expected = pattern.operands[i];
+      if (!operand) return false;
+      if (!expected.def) continue;
+      if (!is_of(expected, operand->producer())) return false;
+      if (!may_match(expected, *operand->producer())) return false;
+    }
+    return true;
+  }
 
   bool value(const Pattern& pattern, Value* value, const Then& then) {
     if (!value) return false;
     if (!pattern.def) return bind(pattern.name, value, then);
     Op* op = value->producer();
-    return op && &op->def() == pattern.def && op->result_count() == 1 && node(pattern, *op, then);
+    return is_of(pattern, op) && node(pattern, *op, then);
   }
 
   bool bind(char name, Value* value, const Then& then) {
@@ -152,12 +197,9 @@ class Matcher {
 
   bool node(const Pattern& pattern, Op& op, const Then& then) {
     match_.ops_.push_back(&op);
-    const size_t count = pattern.operands.size();
-    const bool fits = pattern.any_operands || op.operand_count() == count ||
-                      (pattern.more_operands && op.operand_count() > count);
-    if (fits) {
+    if (has_count_of(pattern, op)) {
       if (operands(pattern, op, 0, false, then)) return true;
-      if (op.def().commutative && count == 2 && operands(pattern, op, 0, true, then)) return true;
+      if (is_swappable(pattern, op) && operands(pattern, op, 0, true, then)) return true;
     }
     match_.ops_.pop_back();
     return false;
@@ -166,8 +208,8 @@ class Matcher {
   bool operands(const Pattern& pattern, Op& op, size_t i, bool swapped, const Then& then) {
     if (i == pattern.operands.size()) return then();
     Value* operand = op.operand(swapped ? 1 - i : i);
-    return value(pattern.operands[i], operand,
-                 [&] { return operands(pattern, op, i + 1, swapped, then); });
+    const auto others = [&] { return operands(pattern, op, i + 1, swapped, then); };
+    return value(pattern.operands[i], operand, Then(others));
   }
 
   Match& match_;
@@ -247,6 +289,7 @@ class Driver {
     }
     for (size_t row : patterns_.by_root.at(&op.def())) {
       if (!op.after().empty() || op.unused()) return;
+      if (!Matcher::may_match(patterns_.by_row[row], op)) continue;
       ir::Builder builder(graph_, &op);
       builder.copy_context(op);
       builder.forward_id = op.forward_id;
