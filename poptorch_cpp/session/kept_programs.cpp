@@ -80,17 +80,9 @@ KeptPrograms& KeptPrograms::of_process() {
 std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
                                            const HostOptions& options) {
   if (!takes_part(options)) return std::nullopt;
-  const std::string settings = settings_of(options);
-  std::vector<std::shared_ptr<const Entry>> entries;
-  {
-    const std::lock_guard lock(mutex_);
-    entries = entries_;
-  }
-  const auto entry = std::ranges::find_if(entries, [&](const auto& kept) {
-    return kept->settings == settings && are_identical(*kept->forms.traced, *module);
-  });
-  if (entry == entries.end()) return std::nullopt;
-  const Compiled& kept = (*entry)->forms;
+  const std::shared_ptr<const Entry> entry = entry_of(*module, settings_of(options));
+  if (!entry) return std::nullopt;
+  const Compiled& kept = entry->forms;
   const int64_t from = kept.execution->device_iterations;
   const int64_t to = module->execution().device_iterations;
   ir::check(module->execution(), module->main().outputs().size());
@@ -105,8 +97,31 @@ std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
   return forms;
 }
 
+std::shared_ptr<const KeptPrograms::Entry> KeptPrograms::entry_of(ir::Module& module,
+                                                                  const std::string& settings) {
+  std::vector<std::shared_ptr<const Entry>> entries;
+  {
+    const std::lock_guard lock(mutex_);
+    entries = entries_;
+  }
+  const auto has_iterations = [&](const auto& entry) {
+    return entry->forms.execution->device_iterations == module.execution().device_iterations;
+  };
+  // Not every program can be changed, so one that needs no change comes first.
+  std::ranges::stable_partition(entries, has_iterations);
+  const auto found = std::ranges::find_if(entries, [&](const auto& kept) {
+    return kept->settings == settings && are_identical(*kept->forms.traced, module);
+  });
+  if (found == entries.end()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto place = std::ranges::find(entries_, *found);
+  if (place != entries_.end()) std::rotate(entries_.begin(), place, place + 1);
+  return *found;
+}
+
 void KeptPrograms::keep(const Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
                         const HostOptions& options) {
+  if (forms.record.cached) return;  // it has the program of an entry
   if (!takes_part(options) || forms.has_warned || !is_small(bound->program) ||
       !has_only_own_ops(*forms.traced)) {
     return;

@@ -23,8 +23,9 @@ class KeptPrograms {
   std::optional<compile::Compiled> find(std::unique_ptr<ir::Module>& module,
                                         const compile::HostOptions& options);
 
-  // Keeps a compilation, in place of the oldest. Large ones are not kept, nor those whose passes
-  // logged a warning or depend on operators that a library registered.
+  // Keeps a compilation, in place of the one that was not used for the longest time. Large ones are
+  // not kept, nor those whose passes logged a warning or depend on operators that a library
+  // registered, nor those that find() returned.
   void keep(const compile::Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
             const compile::HostOptions& options);
 
@@ -33,8 +34,12 @@ class KeptPrograms {
     compile::Compiled forms;
     std::string settings;
   };
+
+  // Returns an entry with an equal module, and makes it the newest; or null.
+  std::shared_ptr<const Entry> entry_of(ir::Module& module, const std::string& settings);
+
   std::mutex mutex_;
-  std::vector<std::shared_ptr<const Entry>> entries_;  // the newest first
+  std::vector<std::shared_ptr<const Entry>> entries_;  // the last used first
 };
 
 }  // namespace poptorch::session

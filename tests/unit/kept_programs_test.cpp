@@ -127,6 +127,21 @@ TEST(KeptPrograms, ModulesThatDifferAreCompiled) {
   EXPECT_FALSE(is_reused(*compiled(text, execution)));
 }
 
+TEST(KeptPrograms, UsesTakeNoPlaceOfAnotherModel) {
+  forget();
+  const std::string other = replaced(kModel, "gelu(", "relu(");
+  ir::Execution execution;
+  EXPECT_FALSE(is_reused(*compiled(kModel, execution)));
+  EXPECT_FALSE(is_reused(*compiled(other, execution)));
+  for (const int64_t iterations : {1, 3, 5, 1}) {
+    execution.device_iterations = iterations;
+    EXPECT_TRUE(is_reused(*compiled(kModel, execution))) << iterations;
+  }
+  EXPECT_TRUE(is_reused(*compiled(other, execution)));
+  compiled(replaced(kModel, "gelu(", "tanh("), execution);
+  EXPECT_FALSE(is_reused(*compiled(kModel, execution)));  // the other model was used later
+}
+
 TEST(KeptPrograms, StateIsSeparate) {
   forget();
   const auto first = compiled(kModel, {});
