@@ -17,9 +17,9 @@ namespace {
 using compile::Compiled;
 using compile::HostOptions;
 
-constexpr size_t kMost = 2;                    // compilations
-constexpr int64_t kMostInstructions = 100000;  // of a program: about 60 MiB
-constexpr int64_t kMostBytes = 16 << 20;       // of a program's constants
+constexpr size_t kMost = 8;                    // compilations
+constexpr int64_t kMostInstructions = 200000;  // of all programs: about 120 MiB
+constexpr int64_t kMostBytes = 32 << 20;       // of the constants of all programs
 
 // Returns whether a compilation with these options may use or become a kept one. Dumps need the
 // passes, and a folder of executables has its own entries.
@@ -37,10 +37,10 @@ std::string settings_of(const HostOptions& options) {
                       support::environment_settings());
 }
 
-bool is_small(const program::Program& program) {
+int64_t bytes_of_constants(const program::Program& program) {
   int64_t bytes = 0;
   for (const ir::Literal& constant : program.constants) bytes += constant.type().bytes();
-  return bytes <= kMostBytes && program::instruction_count(program) <= kMostInstructions;
+  return bytes;
 }
 
 bool has_only_own_ops(const ir::Module& module) {
@@ -122,20 +122,33 @@ std::shared_ptr<const KeptPrograms::Entry> KeptPrograms::entry_of(ir::Module& mo
 void KeptPrograms::keep(const Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
                         const HostOptions& options) {
   if (forms.record.cached) return;  // it has the program of an entry
-  if (!takes_part(options) || forms.has_warned || !is_small(bound->program) ||
-      !has_only_own_ops(*forms.traced)) {
-    return;
-  }
+  if (!takes_part(options) || forms.has_warned || !has_only_own_ops(*forms.traced)) return;
   auto entry = std::make_shared<Entry>();
+  entry->instructions = program::instruction_count(bound->program);
+  entry->bytes = bytes_of_constants(bound->program);
+  if (entry->instructions > kMostInstructions / 2 || entry->bytes > kMostBytes / 2) return;
   entry->settings = settings_of(options);
   entry->forms.traced = forms.traced;
   entry->forms.disabled_passes = forms.disabled_passes;
   entry->forms.execution = forms.execution;
   entry->forms.highest_ipu = forms.highest_ipu;
   entry->forms.bound = std::move(bound);
+  std::vector<std::shared_ptr<const Entry>> dropped;  // ends after the lock
   const std::lock_guard lock(mutex_);
   entries_.insert(entries_.begin(), std::move(entry));
-  if (entries_.size() > kMost) entries_.pop_back();
+  while (exceeds_limits()) {
+    dropped.push_back(std::move(entries_.back()));
+    entries_.pop_back();
+  }
+}
+
+bool KeptPrograms::exceeds_limits() const {
+  int64_t instructions = 0, bytes = 0;
+  for (const auto& entry : entries_) {
+    instructions += entry->instructions;
+    bytes += entry->bytes;
+  }
+  return entries_.size() > kMost || instructions > kMostInstructions || bytes > kMostBytes;
 }
 
 }  // namespace poptorch::session

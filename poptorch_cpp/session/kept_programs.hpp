@@ -2,6 +2,7 @@
 // them in nothing but device iterations gets its program and kernels, and no pass runs again.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,9 +24,9 @@ class KeptPrograms {
   std::optional<compile::Compiled> find(std::unique_ptr<ir::Module>& module,
                                         const compile::HostOptions& options);
 
-  // Keeps a compilation, in place of the one that was not used for the longest time. Large ones are
-  // not kept, nor those whose passes logged a warning or depend on operators that a library
-  // registered, nor those that find() returned.
+  // Keeps a compilation, and drops those that were not used for the longest time while all together
+  // are too many or too large. Large ones are not kept, nor those whose passes logged a warning or
+  // depend on operators that a library registered, nor those that find() returned.
   void keep(const compile::Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
             const compile::HostOptions& options);
 
@@ -33,10 +34,14 @@ class KeptPrograms {
   struct Entry {
     compile::Compiled forms;
     std::string settings;
+    int64_t instructions = 0;
+    int64_t bytes = 0;  // of constants
   };
 
   // Returns an entry with an equal module, and makes it the newest; or null.
   std::shared_ptr<const Entry> entry_of(ir::Module& module, const std::string& settings);
+
+  bool exceeds_limits() const;  // requires `mutex_`
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Entry>> entries_;  // the last used first

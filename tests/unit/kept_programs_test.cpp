@@ -31,6 +31,8 @@ graph @main(%x: f32[2,4]) -> (f32[2,4], f32[]) {
 }
 )";
 
+constexpr int kMoreThanKept = 9;  // compilations
+
 std::unique_ptr<Executable> compiled(const std::string& text, const ir::Execution& execution) {
   auto module = ir::parse(text, ops::registry());
   module->execution() = execution;
@@ -41,9 +43,10 @@ bool is_reused(const Executable& executable) { return executable.compile_record(
 
 // Compiles other models, so that none of the model's compilations is kept.
 void forget() {
-  for (const char* op : {"tanh", "exp", "sin"}) {
-    compiled("graph @main(%x: f32[2]) -> (f32[2]) {\n  %y = " + std::string(op) +
-                 "(%x) : f32[2]\n  return %y\n}\n",
+  for (int size = 1; size <= kMoreThanKept; ++size) {
+    const std::string type = "f32[" + std::to_string(size) + "]";
+    compiled("graph @main(%x: " + type + ") -> (" + type + ") {\n  %y = tanh(%x) : " + type +
+                 "\n  return %y\n}\n",
              {});
   }
 }
@@ -127,19 +130,40 @@ TEST(KeptPrograms, ModulesThatDifferAreCompiled) {
   EXPECT_FALSE(is_reused(*compiled(text, execution)));
 }
 
+std::string with_rows(int rows) {
+  std::string text = kModel;
+  const std::string type = "f32[" + std::to_string(rows) + ",4]";
+  for (size_t at = 0; (at = text.find("f32[2,4]", at)) != std::string::npos; at += type.size()) {
+    text.replace(at, 8, type);
+  }
+  return text;
+}
+
+TEST(KeptPrograms, ShapesThatReturnAreNotCompiledAgain) {
+  forget();
+  const int most = kMoreThanKept - 1;
+  for (int rows = 1; rows <= most; ++rows) {
+    EXPECT_FALSE(is_reused(*compiled(with_rows(rows), {}))) << rows;
+  }
+  for (int rows = 1; rows <= most; ++rows) {
+    const auto again = compiled(with_rows(rows), {});
+    EXPECT_TRUE(is_reused(*again)) << rows;
+    EXPECT_EQ(again->input_types()[0].shape[0], rows);
+  }
+}
+
 TEST(KeptPrograms, UsesTakeNoPlaceOfAnotherModel) {
   forget();
-  const std::string other = replaced(kModel, "gelu(", "relu(");
   ir::Execution execution;
-  EXPECT_FALSE(is_reused(*compiled(kModel, execution)));
-  EXPECT_FALSE(is_reused(*compiled(other, execution)));
+  for (int rows = 1; rows < kMoreThanKept; ++rows) compiled(with_rows(rows), execution);
   for (const int64_t iterations : {1, 3, 5, 1}) {
     execution.device_iterations = iterations;
-    EXPECT_TRUE(is_reused(*compiled(kModel, execution))) << iterations;
+    EXPECT_TRUE(is_reused(*compiled(with_rows(1), execution))) << iterations;
   }
-  EXPECT_TRUE(is_reused(*compiled(other, execution)));
-  compiled(replaced(kModel, "gelu(", "tanh("), execution);
-  EXPECT_FALSE(is_reused(*compiled(kModel, execution)));  // the other model was used later
+  compiled(with_rows(kMoreThanKept), execution);  // in place of the one that was used first
+  EXPECT_TRUE(is_reused(*compiled(with_rows(1), execution)));
+  EXPECT_TRUE(is_reused(*compiled(with_rows(3), execution)));
+  EXPECT_FALSE(is_reused(*compiled(with_rows(2), execution)));
 }
 
 TEST(KeptPrograms, StateIsSeparate) {
