@@ -1,6 +1,7 @@
 """The native loops over attributes of modules."""
 
 import collections
+import weakref
 
 import torch
 from poptorch._impl.trace import closures, reachable
@@ -70,3 +71,10 @@ def test_changes_are_new_objects_and_written_tensors():
     assert {change.name for change in before.changes()} == {
         "self.tensor", "self.size", "self.full[1]", "self.function"
     }  # fmt: skip
+
+
+def test_weak_proxies_of_modules_have_the_attributes_of_the_module():
+    module = Holding()
+    found = reachable.Holder(weakref.proxy(module), "self").values()
+    assert found["size"] == 2
+    assert "_modules" not in found

@@ -49,7 +49,10 @@ class Holder(NamedTuple):
         """Returns the values by attribute, key, position or variable."""
         target = self.target
         if isinstance(target, torch.nn.Module):
-            found = _torch.attributes_beside(target, _OF_MODULES)
+            if issubclass(type(target), torch.nn.Module):
+                found = _torch.attributes_beside(target, _OF_MODULES)
+            else:  # a weak proxy of a module
+                found = {k: v for k, v in vars(target).items() if k not in _OF_MODULES}
             for name in _kept_by_hooks(target):
                 found.pop(name, None)
             return found
