@@ -182,7 +182,7 @@ void PlannedProgram::find_rows() {
                                   [](const TileStep& step) { return step.rounding.has_value(); });
   if (sizes_.size() != 2 || random) return;
   auto repeats = [](const TileBuffer& b) { return b.strides == Shape{0, 1}; };
-  const bool short_rows = sizes_[1] < kLeastRun;  // longer ones are tiles of their own
+  const bool short_rows = sizes_[1] < kLeastRun;  // each longer one is a tile
   auto of_rows = [&](const TileBuffer& b) { return short_rows && b.strides == Shape{1, 0}; };
   auto fits = [&](const TileBuffer& b) { return b.uniform || b.dense || repeats(b) || of_rows(b); };
   const bool all =

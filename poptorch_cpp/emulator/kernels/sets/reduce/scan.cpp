@@ -150,7 +150,8 @@ class LineScan final : public BoundKernel {
     }
   }
 
-  // Scans `size` rows, `stride` apart, of `count` neighbouring elements, and goes on from `values`.
+  // Scans `size` rows, `stride` apart, of `count` neighbouring elements, and continues from
+  // `values`.
   void scan(const Operands& operands, int64_t size, int64_t stride, int64_t count,
             Sum* values) const {
     const int64_t begin = reverse_ ? (size - 1) * stride : 0, step = reverse_ ? -stride : stride;
