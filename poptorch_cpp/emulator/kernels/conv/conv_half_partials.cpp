@@ -5,8 +5,8 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kPixelsOfBlock = 48;  // of a block
-constexpr int64_t kColumns = 64;        // of a weight's gradient that a task computes
+constexpr int64_t kPixelsOfBlock = 48;   // of a block
+constexpr int64_t kPartialColumns = 64;  // of a weight's gradient that a task computes
 
 // Reads, for a pixel of x, what the result's pixels at each kernel position have: the patch of the
 // input's gradient. Positions between the steps of the kernel, or outside, read as zeros.
@@ -117,21 +117,21 @@ class HalfPartialsGradWeight final : public BoundKernel {
  public:
   explicit HalfPartialsGradWeight(const ConvShape& shape) : s_(shape), patches_(shape) {}
   int tasks(int) const override {
-    return static_cast<int>(divide_up(s_.depth(), kColumns) * s_.groups);
+    return static_cast<int>(divide_up(s_.depth(), kPartialColumns) * s_.groups);
   }
   int64_t scratch_bytes() const override {
-    return 4 *
-           (2 * kPixelsOfBlock * kColumns + gemm_scratch_floats(s_.group_out(), kPixelsOfBlock));
+    return 4 * (2 * kPixelsOfBlock * kPartialColumns +
+                gemm_scratch_floats(s_.group_out(), kPixelsOfBlock));
   }
   int64_t estimated_ns() const override { return static_cast<int64_t>(s_.flops() / 25); }
 
   void run(const KernelArgs& args, int, int task) const override {
     static_assert(kPixelsOfBlock % reference::kHalfPartials == 0);
-    const int64_t group = task % s_.groups, begin = task / s_.groups * kColumns;
-    const int64_t width = std::min(kColumns, s_.depth() - begin);
+    const int64_t group = task % s_.groups, begin = task / s_.groups * kPartialColumns;
+    const int64_t width = std::min(kPartialColumns, s_.depth() - begin);
     float* patches = reinterpret_cast<float*>(args.scratch);
-    float *packed = patches + kPixelsOfBlock * kColumns,
-          *packing = packed + kPixelsOfBlock * kColumns;
+    float *packed = patches + kPixelsOfBlock * kPartialColumns,
+          *packing = packed + kPixelsOfBlock * kPartialColumns;
     const float *x = input_of<float>(args, 0), *dy = input_of<float>(args, 1);
     float* dw = buffer_of<float>(args, 2) + group * s_.group_out() * s_.depth() + begin;
     for (int64_t p = 0; p < s_.out_pixels(); p += kPixelsOfBlock) {

@@ -9,9 +9,9 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kPixels = 96;     // of a block
-constexpr int64_t kDepth = 256;     // of a single sum at a time, as on floats
-constexpr double kMostFlops = 3e7;  // of a convolution whose sums have eager torch's order
+constexpr int64_t kHalfPixels = 96;  // of a block
+constexpr int64_t kHalfDepth = 256;  // of a single sum at a time, as on floats
+constexpr double kMostFlops = 3e7;   // of a convolution whose sums have eager torch's order
 
 // A product of pixels or gathered patches, and packed weights, all of which stay halves. Only
 // patches in eager torch's order become floats.
@@ -51,8 +51,8 @@ class ConvHalves final : public BoundKernel {
     const int64_t group = rest % s_.groups, pixel_part = rest / s_.groups;
     const Range pixels = part_of(s_.out_pixels(), pixel_parts_, pixel_part);
     const Range cols = part_of(s_.group_out(), col_parts_, col_part, kPanel);
-    for (int64_t p = pixels.begin; p < pixels.end; p += kPixels) {
-      const Range some{p, std::min(p + kPixels, pixels.end)};
+    for (int64_t p = pixels.begin; p < pixels.end; p += kHalfPixels) {
+      const Range some{p, std::min(p + kHalfPixels, pixels.end)};
       take_patches(args, group, some);
       block(args, group, some, cols);
     }
@@ -82,7 +82,7 @@ class ConvHalves final : public BoundKernel {
     auto take = [this](int64_t bytes) {
       return std::exchange(own_bytes_, own_bytes_ + round_up(bytes, 64));
     };
-    const int64_t pixels = std::min(kPixels, s_.out_pixels());
+    const int64_t pixels = std::min(kHalfPixels, s_.out_pixels());
     const int64_t patch_bytes = sums_ == 1 ? 2 : 4;
     take(in_place() ? 0 : patch_bytes * pixels * depth());
     held_at_ = take(4 * pixels * s_.group_out());
@@ -168,7 +168,7 @@ class ConvHalves final : public BoundKernel {
     const float* added = bias(args, channel, cols.size());
     const HalfEnding ending = end_.ending(args, pixels.begin, channel, s_.out_channels);
     for (int64_t sum = 0; sum < sums_; ++sum) {
-      const int64_t step = sums_ == 1 ? kDepth : depth();
+      const int64_t step = sums_ == 1 ? kHalfDepth : depth();
       for (int64_t p = begin_[sum]; p < begin_[sum + 1]; p += step) {
         const int64_t count = std::min(step, begin_[sum + 1] - p);
         const bool last = p + count == depth();
