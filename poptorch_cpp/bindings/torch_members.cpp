@@ -110,7 +110,10 @@ class MemberLists {
   py::object listed(const std::string& kind, bool duplicates) {
     const auto chosen =
         static_cast<size_t>(std::find(kNames.begin(), kNames.end(), kind) - kNames.begin());
-    if (chosen == kKinds) throw py::value_error("there is no kind of members '" + kind + "'");
+    if (chosen == kKinds) {
+      throw py::value_error("MemberLists lists _modules, _parameters or _buffers, not '" + kind +
+                            "'");
+    }
     if (!holds()) walk_again();
     if (!is_plain_model_) return py::none();
     auto& known = lists_.at((chosen * 2) + (duplicates ? 1 : 0));

@@ -134,7 +134,7 @@ def test_columns_of_narrow_tables(width, reduce, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.int8])
 @pytest.mark.parametrize("length", [2, 3, 10, 127, 128])
-def test_rows_of_other_types_meet_their_column(dtype, length):
+def test_integers_are_chosen_by_a_number_of_their_row(dtype, length):
     x = (rows_of(131, length, torch.float32) * 3).to(dtype)
     function = lambda x: torch.where(x[:, :1] > 0, x, x[:1])  # noqa: E731
     assert torch.equal(poptorch.inferenceModel(function)(x), function(x))

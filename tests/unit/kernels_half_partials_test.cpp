@@ -1,5 +1,6 @@
 // Products and convolutions with half partials against the reference: equal bits, but for
 // attention, whose exp differs.
+#include "conv_geometry.hpp"
 #include "kernel_harness.hpp"
 
 namespace poptorch::emulator {
@@ -40,40 +41,27 @@ TEST(HalfPartials, OfProductsMatchTheReference) {
   }
 }
 
-struct Case {
-  int64_t batch, in, out, groups;
-  Shape size, kernel;
-  int64_t stride, padding, dilation;
-};
-
 TEST(HalfPartials, OfConvolutionsMatchTheReference) {
-  for (const Case& c : {Case{3, 6, 8, 2, {5, 7}, {3, 2}, 2, 1, 1},
-                        {2, 5, 4, 1, {9}, {4}, 3, 0, 2},
-                        {2, 4, 4, 4, {6, 6}, {3, 3}, 1, 1, 1},
-                        {1, 20, 5, 1, {3, 4, 5}, {2, 3, 1}, 2, 0, 1},
-                        {2, 40, 33, 1, {8, 9}, {3, 3}, 1, 1, 1}}) {
-    const size_t spatial = c.size.size();
-    Shape x = {c.batch, c.in}, w = {c.out, c.in / c.groups}, y = {c.batch, c.out};
-    for (size_t d = 0; d < spatial; ++d) {
-      x.push_back(c.size[d]);
-      w.push_back(c.kernel[d]);
-      y.push_back((c.size[d] + 2 * c.padding - c.dilation * (c.kernel[d] - 1) - 1) / c.stride + 1);
-    }
-    const ir::Attrs attrs = with_half_partials({{"strides", Ints(spatial, c.stride)},
-                                                {"padding", Ints(spatial, c.padding)},
-                                                {"dilation", Ints(spatial, c.dilation)},
-                                                {"groups", c.groups}});
+  for (const ConvGeometry& c : {ConvGeometry{3, 6, 8, 2, {5, 7}, {3, 2}, 2, 1, 1},
+                                {2, 5, 4, 1, {9}, {4}, 3, 0, 2},
+                                {2, 4, 4, 4, {6, 6}, {3, 3}, 1, 1, 1},
+                                {1, 20, 5, 1, {3, 4, 5}, {2, 3, 1}, 2, 0, 1},
+                                {2, 40, 33, 1, {8, 9}, {3, 3}, 1, 1, 1}}) {
+    const ir::Attrs attrs = with_half_partials(c.attrs());
     auto with = [&](const char* name, const Ints& value) {
       ir::Attrs more = attrs;
       more.set(name, value);
       return more;
     };
-    const TestTensor image = halves(x, 1), kernel = halves(w, 2), dy = halves(y, 3);
+    const TestTensor image = halves(c.image(), 1), kernel = halves(c.weight(), 2),
+                     dy = halves(c.result(), 3);
     expect_matches_reference({"conv", attrs, {image, kernel, halves({c.out}, 4)}, kExact});
-    expect_matches_reference({"conv_grad_input", with("input_shape", x), {dy, kernel}, kExact});
-    expect_matches_reference({"conv_grad_weight", with("weight_shape", w), {image, dy}, kExact});
     expect_matches_reference(
-        {"conv_transpose", with("output_padding", Ints(spatial, 0)), {dy, kernel}, kExact});
+        {"conv_grad_input", with("input_shape", c.image()), {dy, kernel}, kExact});
+    expect_matches_reference(
+        {"conv_grad_weight", with("weight_shape", c.weight()), {image, dy}, kExact});
+    expect_matches_reference(
+        {"conv_transpose", with("output_padding", Ints(c.size.size(), 0)), {dy, kernel}, kExact});
   }
 }
 

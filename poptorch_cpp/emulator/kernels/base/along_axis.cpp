@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/transpose_block.hpp"
 
 namespace poptorch::emulator {
@@ -40,14 +41,14 @@ class AlongAxis final : public BoundKernel {
   }
   void run(const KernelArgs& args, int, int task) const override {
     const Range range = part_of(items_, parts_, task);
-    if (inner_ == 1) return where_they_stand(args, range);
+    if (inner_ == 1) return run_in_place(args, range);
     for (int64_t item = range.begin; item < range.end; ++item) by_scratch(args, item);
   }
 
  private:
   static constexpr int64_t kLinesAtOnce = 16;
 
-  void where_they_stand(const KernelArgs& args, Range range) const {
+  void run_in_place(const KernelArgs& args, Range range) const {
     Line line{.scratch = args.scratch};
     std::array<int64_t, Line::kMost> steps{};
     for (size_t b = 0; b < buffers_.size(); ++b) {
@@ -78,16 +79,8 @@ class AlongAxis final : public BoundKernel {
 
   void move(const KernelArgs& args, size_t b, std::byte* held, int64_t o, int64_t first,
             int64_t count) const {
-    switch (buffers_[b].element_bytes) {
-      case 1:
-        return move_as<uint8_t>(args, b, held, o, first, count);
-      case 2:
-        return move_as<uint16_t>(args, b, held, o, first, count);
-      case 4:
-        return move_as<uint32_t>(args, b, held, o, first, count);
-      default:
-        return move_as<uint64_t>(args, b, held, o, first, count);
-    }
+    with_word(buffers_[b].element_bytes,
+              [&]<typename T>(T) { move_as<T>(args, b, held, o, first, count); });
   }
   template <typename T>
   void move_as(const KernelArgs& args, size_t b, std::byte* held, int64_t o, int64_t first,

@@ -30,7 +30,7 @@ struct Line {
   T* at(int i) const {
     return reinterpret_cast<T*>(buffers[i]);
   }
-  // Goes `bytes` further in each buffer that is used.
+  // Moves to the next line: by `bytes` in each buffer that is used.
   void advance(const std::array<int64_t, kMost>& bytes) {
     for (int i = 0; i < kMost; ++i) {
       if (buffers[i]) buffers[i] += bytes[i];

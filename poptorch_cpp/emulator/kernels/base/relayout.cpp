@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/transpose_block.hpp"
 #include "support/error.hpp"
@@ -20,16 +21,7 @@ void transpose_as(const std::byte* from, std::byte* to, int64_t rows, int64_t co
 
 // Transposes [rows, cols] to [cols, rows].
 void transpose(int64_t element, const std::byte* from, std::byte* to, int64_t rows, int64_t cols) {
-  switch (element) {
-    case 1:
-      return transpose_as<uint8_t>(from, to, rows, cols);
-    case 2:
-      return transpose_as<uint16_t>(from, to, rows, cols);
-    case 4:
-      return transpose_as<uint32_t>(from, to, rows, cols);
-    default:
-      return transpose_as<uint64_t>(from, to, rows, cols);
-  }
+  with_word(element, [&]<typename T>(T) { transpose_as<T>(from, to, rows, cols); });
 }
 
 struct Images {

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -15,20 +16,7 @@ namespace {
 
 constexpr int64_t kChunk = 512;  // places found at a time
 
-// Small blocks are copied without a call.
-template <typename Use>
-void with_block_type(int64_t bytes, Use use) {
-  switch (bytes) {
-    case 1:
-      return use(uint8_t{});
-    case 2:
-      return use(uint16_t{});
-    case 4:
-      return use(uint32_t{});
-    default:
-      return use(uint64_t{});
-  }
-}
+// Returns whether blocks are copied as words, without a call.
 bool is_small(int64_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8; }
 
 // Computes y[k] = x[place of k], or zeros where that is out of range. The output follows all
@@ -56,7 +44,7 @@ class Pick final : public BoundKernel {
  private:
   void copy(const std::byte* x, const int32_t* from, int64_t n, std::byte* y) const {
     if (is_small(bytes_)) {
-      return with_block_type(bytes_, [&](auto block) {
+      return with_word(bytes_, [&](auto block) {
         using T = decltype(block);
         const T* in = reinterpret_cast<const T*>(x);
         T* out = reinterpret_cast<T*>(y);
@@ -109,7 +97,7 @@ class Replace {
       std::memcpy(y + place * bytes_, src + k * bytes_, static_cast<size_t>(bytes_));
       return;
     }
-    with_block_type(bytes_, [&](auto block) {
+    with_word(bytes_, [&](auto block) {
       using T = decltype(block);
       reinterpret_cast<T*>(y)[place] = reinterpret_cast<const T*>(src)[k];
     });

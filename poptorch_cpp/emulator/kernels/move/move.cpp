@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/kernels/base/copy_run.hpp"
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -160,16 +161,7 @@ class Copy final : public BoundKernel {
   void plane(const Box& box, const std::byte* from, std::byte* to, int64_t rows) const {
     const size_t d = box.sizes.size() - 2;
     const int64_t cols = box.sizes[d + 1], *x = &box.from_strides[d], *y = &box.to_strides[d];
-    switch (element_) {
-      case 1:
-        return copy_plane<uint8_t>(from, to, rows, cols, x, y);
-      case 2:
-        return copy_plane<uint16_t>(from, to, rows, cols, x, y);
-      case 4:
-        return copy_plane<uint32_t>(from, to, rows, cols, x, y);
-      default:
-        return copy_plane<uint64_t>(from, to, rows, cols, x, y);
-    }
+    with_word(element_, [&]<typename T>(T) { copy_plane<T>(from, to, rows, cols, x, y); });
   }
 
   std::vector<Box> boxes_;

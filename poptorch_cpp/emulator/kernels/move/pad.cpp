@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/kernels/base/copy_run.hpp"
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -154,16 +155,7 @@ T value_of(ir::DType dtype, double value) {
 template <typename Use>
 std::unique_ptr<BoundKernel> by_size(ir::DType dtype, Use use) {
   if (ir::is_complex(dtype) || (ir::is_float(dtype) && ir::size_of(dtype) == 1)) return nullptr;
-  switch (ir::size_of(dtype)) {
-    case 1:
-      return use(uint8_t{});
-    case 2:
-      return use(uint16_t{});
-    case 4:
-      return use(uint32_t{});
-    default:
-      return use(uint64_t{});
-  }
+  return with_word(ir::size_of(dtype), use);
 }
 
 std::unique_ptr<BoundKernel> bind_pad(const KernelRequest& request) {

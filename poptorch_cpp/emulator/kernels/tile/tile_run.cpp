@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/tile/tile_walk.hpp"
 
@@ -50,10 +51,8 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     buffer.move(args, n);
     return;
   }
-  if (load && stride != 0 && buffer.direct && reg_bytes <= 4) {
-    return reg_bytes == 4   ? gather<uint32_t>(memory, stride, tile, n)
-           : reg_bytes == 2 ? gather<uint16_t>(memory, stride, tile, n)
-                            : gather<uint8_t>(memory, stride, tile, n);
+  if (load && stride != 0 && buffer.direct) {
+    return with_word(reg_bytes, [&]<typename T>(T) { gather<T>(memory, stride, tile, n); });
   }
   for (int64_t i = 0; i < n; ++i) {
     std::byte* element = memory + i * stride * buffer.element_bytes;
@@ -62,15 +61,9 @@ void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, v
     args.dst[0] = load ? held : element;
     buffer.move(args, 1);
     if (load && stride == 0) {
-      if (reg_bytes == 1) {
-        std::fill_n(static_cast<uint8_t*>(tile), n, *static_cast<uint8_t*>(tile));
-      } else if (reg_bytes == 2) {
-        std::fill_n(static_cast<uint16_t*>(tile), n, *static_cast<uint16_t*>(tile));
-      } else if (reg_bytes == 4) {
-        std::fill_n(static_cast<uint32_t*>(tile), n, *static_cast<uint32_t*>(tile));
-      } else {
-        std::fill_n(static_cast<uint64_t*>(tile), n, *static_cast<uint64_t*>(tile));
-      }
+      with_word(reg_bytes, [&]<typename T>(T) {
+        std::fill_n(static_cast<T*>(tile), n, *static_cast<T*>(tile));
+      });
       return;
     }
   }
@@ -108,16 +101,7 @@ void PlannedProgram::load_column(const Walk& walk, const TileBuffer& in, std::by
   const int64_t rows = divide_up(walk.count, row_);
   alignas(64) std::byte words[kTile * 8];
   move_segment(in, base + walk.linear[0] / row_ * in.element_bytes, 1, words, rows, true);
-  switch (in.register_bytes) {
-    case 1:
-      return repeat<uint8_t>(words, rows, row_, slot);
-    case 2:
-      return repeat<uint16_t>(words, rows, row_, slot);
-    case 4:
-      return repeat<uint32_t>(words, rows, row_, slot);
-    default:
-      return repeat<uint64_t>(words, rows, row_, slot);
-  }
+  with_word(in.register_bytes, [&]<typename T>(T) { repeat<T>(words, rows, row_, slot); });
 }
 
 void PlannedProgram::load_inputs(Walk& walk, void** registers) const {

@@ -8,8 +8,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-// Each computes a row of n elements; `scratch` has room for n floats. One copy serves rows that
-// stand in memory and lines that were gathered.
+// Each computes a row of n elements; `scratch` has room for n floats. Rows in memory and gathered
+// lines share one copy.
 struct SoftmaxRow {
   using Columns = columns::Softmax;
   template <typename X, typename Y>
