@@ -6,9 +6,9 @@ arguments, environment, folder, standard streams and `__main__`. A command that 
 (see `can_be_forked`) starts as a new process. After `zygote.start_workers()`, the processes that
 multiprocessing starts are such forks too. In programs of tests they are new processes.
 
-These things differ from a new process: torch and numpy are in `sys.modules`, and /proc has the
-command line and the environment of the zygote. A test that depends on them uses `subprocess`; the
-reasons are in tests/meta/test_zygote.py.
+These things differ from a new process: torch, torch._dynamo and numpy are in `sys.modules`, and
+/proc has the command line and the environment of the zygote. A test that depends on them uses
+`subprocess`; the reasons are in tests/meta/test_zygote.py.
 """
 
 import contextlib

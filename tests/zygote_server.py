@@ -60,7 +60,8 @@ def serve(connection: socket.socket) -> None:
 if __name__ == "__main__":
     import numpy  # noqa: F401
     import poptorch  # noqa: F401
-    import torch  # noqa: F401
+    import torch
+    import torch._dynamo  # noqa: F401 - torch's optimisers import it, which takes two seconds
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(socket.socket(fileno=int(sys.argv[1])))
