@@ -43,7 +43,7 @@ TEST(Endings, AreThoseOfTheChainOnEverySet) {
       set->gemm.pack({b.data(), n, 1}, k, n, 0, (n + kPanel - 1) / kPanel, packed.data(), k);
       auto run = [&](Floats& c, const Ending* ending) {
         set->gemm.packed(m, n, k, {a.data(), k, 1}, packed.data(), k, bias.data(), c.data(), n,
-                         false, nullptr, Element::kFloat, ending, nullptr);
+                         false, nullptr, Element::kFloat, ending, nullptr, false);
       };
       run(plain, nullptr);
       const Ending ending{.scale = scale.data(),

@@ -55,7 +55,7 @@ Floats pair_product(const GemmRoutines& routines, PairSize s, char route, const 
   std::vector<std::byte> packed(packed_floats(s.k, s.n) * element_bytes(b.element));
   routines.pack(b, s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed.data(), s.k);
   routines.packed(s.m, s.n, s.k, a, packed.data(), s.k, nullptr, c.data(), s.n, false,
-                  scratch.data(), b.element, nullptr, nullptr);
+                  scratch.data(), b.element, nullptr, nullptr, false);
   return c;
 }
 
@@ -129,7 +129,7 @@ Floats in_parts(const GemmRoutines& routines, PairSize s, const OperandView& a,
       routines.packed(std::min(rows, s.m - i), std::min(columns, s.n - j), s.k, a.from(i, 0),
                       packed.data() + j * s.k * element_bytes(b.element), s.k, nullptr,
                       c.data() + i * s.n + j, s.n, false, scratch.data(), b.element, nullptr,
-                      nullptr);
+                      nullptr, false);
     }
   }
   return c;

@@ -50,7 +50,7 @@ Floats product(const GemmRoutines& routines, Size s, char route, bool bias, bool
     const int64_t panels = (s.n + kPanel - 1) / kPanel;
     routines.pack({b.data(), s.n, 1}, s.k, s.n, 0, panels, packed.data(), s.k);
     routines.packed(s.m, s.n, s.k, left, packed.data(), s.k, bias_data, c.data(), s.n, route == 'a',
-                    scratch.data(), Element::kFloat, nullptr, nullptr);
+                    scratch.data(), Element::kFloat, nullptr, nullptr, false);
   }
   return c;
 }
@@ -105,7 +105,7 @@ Floats half_product(const GemmRoutines& routines, Size s, char route, OperandVie
     if (route == 't') b = OperandView(b.data, 1, s.k, b.element);
     routines.pack(b, s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed.data(), s.k);
     routines.packed(s.m, s.n, s.k, a, packed.data(), s.k, nullptr, c.data(), s.n, false,
-                    scratch.data(), b.element, nullptr, nullptr);
+                    scratch.data(), b.element, nullptr, nullptr, false);
   }
   return c;
 }

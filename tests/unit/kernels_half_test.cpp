@@ -17,11 +17,11 @@ const HalfProduct kProducts[] = {{1, 8, 8},     {5, 19, 7},    {8, 130, 300}, {1
                                  {97, 33, 530}, {1, 1, 1},     {24, 65, 129}, {60, 17, 40}};
 
 // Sets that multiply pairs of bfloat16 sum dot products in another order than those of floats; sets
-// that multiply matrices sum all of them so.
+// that multiply matrices sum all of them so, and float16 by its parts.
 int units_of(DType dtype, bool dots) {
   const GemmRoutines& gemm = kernel_set().gemm;
-  const bool other_order = gemm.multiplies_matrices || (dots && gemm.multiplies_pairs);
-  return dtype == DType::kBF16 && other_order ? 1 : 0;
+  if (gemm.multiplies_matrices) return 1;
+  return dtype == DType::kBF16 && dots && gemm.multiplies_pairs ? 1 : 0;
 }
 
 void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTensor> inputs,

@@ -67,11 +67,17 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k);
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
 // `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
 // elements are `packed_as`. `bias` (n) may be nullptr. With an ending, the last sums go there
-// instead of to c; with one of halves they go there from c.
+// instead of to c; with one of halves they go there from c. `by_parts` allows float16 to be
+// multiplied as sums of bfloat16: sums then have another order, and no larger error.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as = Element::kFloat,
-                 const Ending* ending = nullptr, const HalfEnding* half_ending = nullptr);
+                 const Ending* ending = nullptr, const HalfEnding* half_ending = nullptr,
+                 bool by_parts = false);
+// Returns whether a product of these sizes as a whole is faster by parts on this host. kPartRows
+// rows at a time repay the parts of b.
+constexpr int64_t kPartRows = 384;
+bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b);
 
 // Computes c = a · b, or c += a · b, in float32 with sums that are rounded to float16 after every
 // reference::kHalfPartials terms and at the end. If it accumulates, c holds sums of a multiple of

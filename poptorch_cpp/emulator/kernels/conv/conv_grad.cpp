@@ -71,6 +71,8 @@ class GroupedGradWeight final : public BoundKernel {
     pixel_parts_ = std::clamp<int64_t>(wanted / (col_parts_ * s_.groups), 1,
                                        std::max<int64_t>(s_.out_pixels() / kGradDepth, 1));
     pixel_parts_ = std::min<int64_t>(pixel_parts_, 8);
+    by_parts_ = repays_parts(s_.group_out(), std::min(kColumns, s_.depth()),
+                             std::min(kGradDepth, s_.out_pixels()), element_, element_);
   }
   int phases() const override { return in_place() ? 1 : 2; }
   int tasks(int phase) const override {
@@ -112,7 +114,7 @@ class GroupedGradWeight final : public BoundKernel {
                             element_);
         gemm_packed(s_.group_out(), width, count, a, packed, count, nullptr,
                     sums + group * s_.group_out() * s_.depth() + j, s_.depth(), p > pixels.begin,
-                    packing, element_);
+                    packing, element_, nullptr, nullptr, by_parts_);
       }
     }
   }
@@ -145,6 +147,7 @@ class GroupedGradWeight final : public BoundKernel {
   Element element_;
   MicroFn store_;
   int64_t col_parts_ = 1, pixel_parts_ = 1;
+  bool by_parts_ = false;
 };
 
 }  // namespace

@@ -33,6 +33,8 @@ class ConvHalves final : public BoundKernel {
     col_parts_ =
         std::clamp<int64_t>(s_.group_out() / 128, 1, divide_up(wanted, pixel_parts_ * s_.groups));
     sums_ = weights_.flipped ? 1 : sums_of_halves(dtype_, s_);
+    by_parts_ =
+        sums_ == 1 && repays_parts(s_.out_pixels(), s_.group_out(), depth(), element_, element_);
     order_products();
     place_scratch();
   }
@@ -174,7 +176,7 @@ class ConvHalves final : public BoundKernel {
         const bool last = p + count == depth();
         gemm_packed(pixels.size(), cols.size(), count, patches(args, group, pixels.begin, p),
                     packed + p * kPanel, depth(), last ? added : nullptr, held, cols.size(), p > 0,
-                    packing, element_, nullptr, last ? &ending : nullptr);
+                    packing, element_, nullptr, last ? &ending : nullptr, by_parts_);
       }
     }
     if (!end_.has_chain()) return;
@@ -192,7 +194,7 @@ class ConvHalves final : public BoundKernel {
   HalfEnd end_;
   ir::DType dtype_;
   Element element_;
-  bool bias_, pointwise_;
+  bool bias_, pointwise_, by_parts_ = false;
   int64_t sums_ = 1;
   std::vector<int64_t> places_;  // of each sum's products in a patch
   std::array<int64_t, kPartialSums + 1> begin_{};

@@ -18,9 +18,14 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k) {
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as, const Ending* ending,
-                 const HalfEnding* half_ending) {
+                 const HalfEnding* half_ending, bool by_parts) {
   kernel_set().gemm.packed(m, n, k, a, packed, panel_k, bias, c, ldc, accumulate, scratch,
-                           packed_as, ending, half_ending);
+                           packed_as, ending, half_ending, by_parts);
+}
+bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b) {
+  constexpr int64_t kLeastRows = 32, kLeastColumns = 64, kLeastDepth = 64;
+  return kernel_set().gemm.multiplies_matrices && a == Element::kHalf && b == a &&
+         m >= kLeastRows && n >= kLeastColumns && k >= kLeastDepth;
 }
 
 void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,

@@ -26,14 +26,17 @@ class Gemm final : public BoundKernel {
         keep_(!epilogue_ || request.output_used.empty() || request.output_used[0]),
         half_result_(ir::is_half(p_.result)),
         half_partials_(p_.half_partials),
-        route_(route_of(p_)) {
+        route_(route_of(p_)),
+        by_parts_(route_ == Route::kPacked &&
+                  repays_parts(p_.m, p_.n, p_.k, p_.a.element, p_.b.element)) {
     in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
                     !p_.has_bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
-    // Narrow blocks would pack the rows of an a that is transposed or of halves repeatedly.
-    const bool repacks =
-        route_ == Route::kPacked && (p_.a.col != 1 || p_.a.element != Element::kFloat);
+    // Narrow blocks would repeatedly pack the rows of an a that is transposed, of halves or in
+    // parts.
+    const bool repacks = by_parts_ || (route_ == Route::kPacked &&
+                                       (p_.a.col != 1 || p_.a.element != Element::kFloat));
     const int64_t wanted = parts_for(ns_, repacks ? 8 : 32);
     const bool deep = p_.k >= 64;
     row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
@@ -44,6 +47,7 @@ class Gemm final : public BoundKernel {
     const int64_t most_cols = deep && !repacks ? 256 : 512;
     block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
+    if (by_parts_) widen_blocks();
     note_conversions(request);
     place_scratch();
   }
@@ -109,6 +113,12 @@ class Gemm final : public BoundKernel {
     } else if (route_ == Route::kDots && !gemm_dots_take(p_.a.element, p_.b.element)) {
       note(0, p_.a);
     }
+  }
+  // Takes blocks that repay the parts of both operands. Where c is in scratch, it stays in L2.
+  void widen_blocks() {
+    const bool in_place = keep_ && !half_result_;
+    block_rows_ = std::min(in_place ? kPartRows : kPartRows / 2, p_.m);
+    block_cols_ = std::min<int64_t>(in_place ? 1024 : 512, round_up(p_.n, kPanel));
   }
   // Lays out the scratch of a task: the product of a block as floats and as halves, the bias, and
   // packed rows.
@@ -208,7 +218,7 @@ class Gemm final : public BoundKernel {
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data, p_.k,
                   added, c, ldc, false, reinterpret_cast<float*>(args.scratch + packing_at_),
                   p_.b.element, has_ending() ? &ending : nullptr,
-                  half_result_ ? &half_ending : nullptr);
+                  half_result_ ? &half_ending : nullptr, by_parts_);
     }
     if (has_ending() || has_half_ending()) return;
     const bool rounded = route_ == Route::kPacked && !half_partials_;
@@ -275,6 +285,7 @@ class Gemm final : public BoundKernel {
   bool keep_;  // output 0 itself is used, not only the chain's result
   bool half_result_, half_partials_;
   Route route_;
+  bool by_parts_;
   int64_t ns_ = 0, row_parts_ = 1, col_parts_ = 1, block_rows_ = 1, block_cols_ = 1;
   std::vector<Converted> converted_;
   int64_t converted_bytes_ = 0;

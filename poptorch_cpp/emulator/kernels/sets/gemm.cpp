@@ -23,9 +23,9 @@ void pack(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t las
 void by_panels(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* b,
                int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                float* scratch, Element packed_as, const Ending* ending,
-               const HalfEnding* half_ending) {
-  PanelProduct{m, n,   k,          a,       b,         panel_k, bias,
-               c, ldc, accumulate, scratch, packed_as, ending,  half_ending}
+               const HalfEnding* half_ending, bool by_parts) {
+  PanelProduct{m,   n,          k,       a,         b,      panel_k,     bias,    c,
+               ldc, accumulate, scratch, packed_as, ending, half_ending, by_parts}
       .run();
 }
 

@@ -38,10 +38,6 @@ class LeftMatrices {
   bool has_marked(int64_t first, int64_t count) const {
     return std::find(marked_ + first, marked_ + first + count, true) != marked_ + first + count;
   }
-  // Returns the first row from `first` on that is marked where `first` is not, or not where it is.
-  int64_t end_of_run(int64_t first, int64_t last) const {
-    return std::find(marked_ + first, marked_ + last, !marked_[first]) - marked_;
-  }
 
  private:
   uint32_t* matrix(int64_t row, int64_t step) {

@@ -34,6 +34,11 @@ class PanelRows {
   // Returns the distance between the panels that at() has returned.
   int64_t panel_step() const { return kPanel * (element_ == Element::kFloat ? panel_k_ : depth_); }
 
+  // Returns the same address of halves as they are stored.
+  const uint16_t* stored(int64_t j) const {
+    return reinterpret_cast<const uint16_t*>(packed_) + (j / kPanel * panel_k_ + p_) * kPanel;
+  }
+
   // Returns the same address of words of pairs, which are read in place.
   const float* pairs_at(int64_t j) const { return pairs_of(j / kPanel) + j % kPanel; }
   int64_t pair_step() const { return kPanel / 2 * panel_k_; }

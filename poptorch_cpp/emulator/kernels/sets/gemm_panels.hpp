@@ -1,8 +1,7 @@
 // A product with a packed right operand, by blocks of rows and parts of k.
 #pragma once
 
-#include "emulator/kernels/sets/gemm_matrices.hpp"
-#include "emulator/kernels/sets/gemm_panel_rows.hpp"
+#include "emulator/kernels/sets/gemm_parts.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -20,19 +19,25 @@ struct PanelProduct {
   Element packed_as;
   const Ending* ending;
   const HalfEnding* half_ending;
+  bool by_parts;
 
   void run() const {
-    for (int64_t top = 0; top < m; top += kRowBlock) {
-      const int64_t rows = std::min(kRowBlock, m - top);
+    const bool paired = is_paired(packed_as) && a.element == packed_as;
+    const bool parted = kMultipliesMatrices && by_parts && a.element == Element::kHalf &&
+                        packed_as == Element::kHalf;
+    const int64_t most = parted ? kPartRows : kRowBlock;
+    for (int64_t top = 0; top < m; top += most) {
       for (int64_t p = 0; p < k || p == 0; p += kDepth) {
         const Block block{.a = a.from(top, p),
                           .top = top,
-                          .rows = rows,
+                          .rows = std::min(most, m - top),
                           .p = p,
                           .depth = std::min(kDepth, k - p),
                           .last = p + kDepth >= k};
-        const bool pairs = is_paired(packed_as) && a.element == packed_as && block.depth % 2 == 0;
-        if (kMultipliesMatrices && pairs && block.depth >= kMatrixDepth) {
+        const bool pairs = paired && block.depth % 2 == 0;
+        if (parted) {
+          by_sums_of_parts(block);
+        } else if (kMultipliesMatrices && pairs && block.depth >= kMatrixDepth) {
           by_matrices(block);
         } else {
           by_vectors(block, pairs);
@@ -94,9 +99,9 @@ struct PanelProduct {
       const bool normal = panels.are_normal(j, columns);
       for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
         const int64_t rows = std::min(kMatrixRows, block.rows - top);
-        multiply_matrices(registers, rows, columns, left.at(top), left.block(),
-                          reinterpret_cast<const uint32_t*>(panels.pairs_at(j)), panels.pair_step(),
-                          left.steps(), sums);
+        multiply_matrices<1>(registers, rows, columns, left.at(top), left.block(),
+                             reinterpret_cast<const uint32_t*>(panels.pairs_at(j)),
+                             panels.pair_step(), left.steps(), sums);
         const auto by_sums = [&](int64_t first, int count, int64_t column, int64_t width) {
           tile(block, top + first, count, j + column, width,
                {rest > 0 ? rest_left.panel(top + first, count) : MatrixView{},
@@ -108,23 +113,85 @@ struct PanelProduct {
                          [&](int64_t first, int count) { by_sums(first, count, 0, columns); });
           continue;
         }
-        for (int64_t column = 0; column < columns; column += kPanel) {
-          const int64_t width = std::min(kPanel, columns - column);
-          const bool whole = panels.are_normal(j + column, width);
-          for (int64_t first = 0, last; first < rows; first = last) {
-            last = left.end_of_run(top + first, top + rows) - top;
-            const bool floats = !whole || left.is_marked(top + first);
-            for_row_panels(last - first, [&](int64_t i, int count) {
-              if (floats) {
-                as_floats(block, panels, top + first + i, count, j + column, width);
-              } else {
-                by_sums(first + i, count, column, width);
-              }
-            });
-          }
-        }
+        const bool whole[] = {panels.are_normal(j, std::min(kPanel, columns)),
+                              columns <= kPanel || panels.are_normal(j + kPanel, columns - kPanel)};
+        by_sums_or_floats(
+            block, panels, top, rows, j, columns,
+            [&](int64_t row, int64_t panel) { return whole[panel] && !left.is_marked(row); },
+            by_sums);
       }
       end(block, j);
+    }
+  }
+
+  // Multiplies by matrices of the parts of elements. Which rows and panels are multiplied as floats
+  // does not depend on how rows and columns are divided.
+  void by_sums_of_parts(const Block& block) const {
+    const MatrixRegisters registers;
+    LeftParts left;
+    RightParts right;
+    left.take(block.a, block.rows, block.depth);
+    PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
+    alignas(64) float sums[kMatrixRows * kMatrixRows];
+    for (int64_t j = 0; j < n; j += kMatrixRows) {
+      const int64_t columns = std::min(kMatrixRows, n - j);
+      right.take(panels, j, columns, block.depth);
+      const bool finite = right.is_finite(0) && (columns <= kPanel || right.is_finite(1));
+      for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
+        const int64_t rows = std::min(kMatrixRows, block.rows - top);
+        prefetch_result(block.top + top, rows, j, columns);
+        multiply_matrices<kParts>(registers, rows, columns, left.at(top), left.block(),
+                                  right.words(), right.block(), left.steps(), sums);
+        const auto by_sums = [&](int64_t first, int count, int64_t column, int64_t width) {
+          tile(block, top + first, count, j + column, width,
+               {MatrixView{}, nullptr, 0, 0, false, sums + first * kMatrixRows + column,
+                kMatrixRows});
+        };
+        if (finite && left.are_finite(top, rows)) {
+          for_row_panels(rows,
+                         [&](int64_t first, int count) { by_sums(first, count, 0, columns); });
+          continue;
+        }
+        by_sums_or_floats(
+            block, panels, top, rows, j, columns,
+            [&](int64_t row, int64_t panel) {
+              return left.is_finite(row) && right.is_finite(panel);
+            },
+            by_sums);
+      }
+      end(block, j);
+    }
+  }
+
+  // Loads the lines of a block of the result while it is multiplied.
+  void prefetch_result(int64_t top, int64_t rows, int64_t j, int64_t columns) const {
+    const bool ends = ending && k <= kDepth;
+    const float* to = (ends ? ending->to : c) + j;
+    const int64_t step = ends ? ending->row_step : ldc;
+    for (int64_t i = top; i < top + rows; ++i) {
+      __builtin_prefetch(to + i * step, 1);
+      __builtin_prefetch(to + i * step + columns - 1, 1);
+    }
+  }
+
+  // Ends a block of sums, except rows of panels that are not exact: these are multiplied as floats.
+  template <typename IsExact, typename BySums>
+  void by_sums_or_floats(const Block& block, PanelRows& panels, int64_t top, int64_t rows,
+                         int64_t j, int64_t columns, IsExact is_exact, BySums by_sums) const {
+    for (int64_t column = 0; column < columns; column += kPanel) {
+      const int64_t panel = column / kPanel, width = std::min(kPanel, columns - column);
+      for (int64_t first = 0, last; first < rows; first = last) {
+        const bool exact = is_exact(top + first, panel);
+        last = first + 1;
+        while (last < rows && is_exact(top + last, panel) == exact) ++last;
+        for_row_panels(last - first, [&](int64_t i, int count) {
+          if (exact) {
+            by_sums(first + i, count, column, width);
+          } else {
+            as_floats(block, panels, top + first + i, count, j + column, width);
+          }
+        });
+      }
     }
   }
 

@@ -18,7 +18,7 @@ namespace poptorch::emulator {
 class KernelTable;
 
 // All routines but `dots`, and `packed` where it multiplies matrices, sum in the same order on
-// every instruction set.
+// every instruction set. `packed` does that with bfloat16, and with float16 by parts.
 constexpr int64_t kDepth = 256;  // of k at a time: a panel of b then fits in half of L1
 constexpr int64_t kRowBlock = 96;
 constexpr int64_t kRowsDepth = 64;  // of k at a time where b is not packed: its rows stay in L2
@@ -30,7 +30,7 @@ struct GemmRoutines {
   decltype(&gemm_rows) rows;
   decltype(&gemm_dots) dots;
   bool multiplies_pairs;     // of bfloat16, which are then packed in words
-  bool multiplies_matrices;  // of bfloat16, so that packed() sums in another order
+  bool multiplies_matrices;  // of bfloat16, so that packed() may sum in another order
 };
 
 // The functions of the same names in tile_ops.hpp.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -87,6 +88,17 @@ inline void store_exact_bfloats(uint16_t* y, Widest even, Widest odd) {
   const WidestWords words = (a >> 16) | (b & 0xffff0000u);
   std::memcpy(y, &words, sizeof(words));
 }
+// Returns the lanes of a, followed by b, that have an even or an odd position.
+template <int first, int... i>
+Widest every_other(Widest a, Widest b, std::integer_sequence<int, i...>) {
+  return __builtin_shufflevector(a, b, (2 * i + first)...);
+}
+inline Widest even_lanes(Widest a, Widest b) {
+  return every_other<0>(a, b, std::make_integer_sequence<int, kLanes>());
+}
+inline Widest odd_lanes(Widest a, Widest b) {
+  return every_other<1>(a, b, std::make_integer_sequence<int, kLanes>());
+}
 #ifndef __AVX512F__
 // Stores two vectors, one after the other.
 inline void store_neighbours(uint16_t* y, Widest a, Widest b) {
@@ -114,6 +126,7 @@ inline Widest add_products(Widest x, Widest y, Widest sum) {
 #ifndef __AMX_BF16__
 constexpr bool kMultipliesMatrices = false;  // of bfloat16, in one instruction: see amx_bf16.hpp
 class MatrixRegisters {};
+template <int parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
                        int64_t left_block, const uint32_t* right, int64_t right_block,
                        int64_t steps, float* sums);
