@@ -357,13 +357,15 @@ std::vector<uint8_t> mapped(const MicroRow& row) {
 
 TEST_F(EqualSets, MapElementsToTheSameBits) {
   for (const auto& [narrow, wide] : equal_sets()) {
+    // AVX512_AMX has the loops of AVX512, with other products.
+    const bool has_same_loops = wide->name.starts_with(narrow->name);
     std::vector<MicroRow> few, many;
     narrow->add_micro_rows(few);
     wide->add_micro_rows(many);
     ASSERT_EQ(few.size(), many.size());
     for (size_t i = 0; i < many.size(); ++i) {
       ASSERT_STREQ(few[i].op, many[i].op);
-      EXPECT_NE(few[i].fn, many[i].fn);
+      EXPECT_EQ(few[i].fn == many[i].fn, has_same_loops);
       if (many[i].product.run || std::string_view(many[i].op).ends_with("_update")) continue;
       if (std::string_view(many[i].op) == "lamb_direction") continue;
       EXPECT_EQ(mapped(few[i]), mapped(many[i])) << many[i].op;
