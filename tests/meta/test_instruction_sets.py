@@ -54,8 +54,8 @@ def test_the_tests_on_an_emulated_processor_exist():
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.relative_to(ROOT).parts[0])
 def test_only_a_sets_functions_have_its_instructions(library):
     built = sets_of(library)
-    if built == {"NEON"}:
-        pytest.skip("the library of `make neon` has one set")
+    if len(built) == 1:
+        pytest.skip("everything is compiled for the one set")
     assert "AVX512" in built
     wide = functions_with(AVX512, library)
     assert len(wide) > 100
