@@ -41,6 +41,14 @@ std::vector<TestTensor> numbers_of(const HalfUpdate& u) {
   return numbers;
 }
 
+// Adds the operands of an update after its gradient, and its results, which replace the state.
+void add_buffers(std::vector<std::byte*>& buffers, std::vector<TestTensor>& state,
+                 std::vector<TestTensor>& numbers) {
+  for (TestTensor& t : state) buffers.push_back(t.data.data());
+  for (TestTensor& t : numbers) buffers.push_back(t.data.data());
+  for (TestTensor& t : state) buffers.push_back(t.data.data());
+}
+
 constexpr uint64_t kUpdateId = 7;
 std::shared_ptr<const TileProgram> program_of(const HalfUpdate& u, DType weight, DType gradient,
                                               const Shape& space) {
@@ -73,9 +81,7 @@ TEST(HalfUpdates, RoundOnceWhatTheFloatUpdateGives) {
           const auto program = program_of(u, tensors[0].type.dtype, slope.type.dtype, space);
           const auto kernel = bind_tile_program(program);
           std::vector<std::byte*> buffers{slope.data.data()};
-          for (TestTensor& t : tensors) buffers.push_back(t.data.data());
-          for (TestTensor& t : numbers) buffers.push_back(t.data.data());
-          for (TestTensor& t : tensors) buffers.push_back(t.data.data());
+          add_buffers(buffers, tensors, numbers);
           AlignedBytes scratch(kernel->scratch_bytes());
           for (int i = 0; i < kernel->tasks(0); ++i) {
             kernel->run({buffers.data(), scratch.data(), nullptr, {}}, 0, i);
@@ -119,9 +125,7 @@ TEST(HalfUpdates, TakeProductsFromRegisters) {
           for (int threads : {1, 0, 3}) {
             std::vector<TestTensor> state = state_of(u, dtype, space);
             KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
-            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
-            for (TestTensor& t : numbers) run.buffers.push_back(t.data.data());
-            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            add_buffers(run.buffers, state, numbers);
             ASSERT_TRUE(run.bind());
             run.run(threads);
             if (expected.empty()) expected = state;
@@ -142,9 +146,7 @@ TestTensor rounded_at_random(const HalfUpdate& u, DType dtype, std::vector<TestT
   state[0] = widened(state[0]);
   const auto kernel = bind_tile_program(program_of(u, DType::kF32, DType::kF32, space));
   std::vector<std::byte*> buffers{gradient.data.data()};
-  for (TestTensor& t : state) buffers.push_back(t.data.data());
-  for (TestTensor& t : numbers) buffers.push_back(t.data.data());
-  for (TestTensor& t : state) buffers.push_back(t.data.data());
+  add_buffers(buffers, state, numbers);
   AlignedBytes scratch(kernel->scratch_bytes());
   for (int i = 0; i < kernel->tasks(0); ++i) {
     kernel->run({buffers.data(), scratch.data(), nullptr, {}}, 0, i);
@@ -185,9 +187,7 @@ TEST(HalfUpdates, RoundAtRandomByTheIndexOfTheElement) {
           for (int threads : {1, 3}) {
             std::vector<TestTensor> state = state_of(u, dtype, space), numbers = numbers_of(u);
             KernelRun run("matmul", {{"transpose_a", true}}, {&a, &b}, chain.get(), keep);
-            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
-            for (TestTensor& t : numbers) run.buffers.push_back(t.data.data());
-            for (TestTensor& t : state) run.buffers.push_back(t.data.data());
+            add_buffers(run.buffers, state, numbers);
             ASSERT_TRUE(run.bind());
             run.run(threads, key);
             expect_equal(state[0], expected);

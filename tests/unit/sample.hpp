@@ -11,7 +11,7 @@ namespace poptorch {
 // CI runs a part of them, the nightly all.
 class Sample {
  public:
-  // Takes at least about one case in `most`.
+  // Takes about one case in `most` where POPTORCH_ONE_IN asks for fewer.
   explicit Sample(int most = 1000) : one_in_(static_cast<uint32_t>(std::min(given(), most))) {}
 
   // Hashes the number of the case: cases that come at regular distances have equal chances.
