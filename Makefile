@@ -92,7 +92,7 @@ demo: install ## build, install and train the example network
 PYTEST := env PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS)
 test: test-core install $(VENV)/.development ## set up, build, install and run every test
 	@$(STAGE) --show test-python $(PYTEST) --share tests
-	@$(STAGE) --show test-avx2 tools/test_as_on_avx2.sh $(BIN)/python -n $(JOBS)
+	@$(STAGE) --show test-avx2 tools/test_as_on_avx2.sh $(BIN)/python -n $(JOBS) --share --share-of 3
 
 test-core: unit-tests ## the core's tests alone
 	@$(STAGE) --show test-core ctest --test-dir build --output-on-failure -j $(JOBS)

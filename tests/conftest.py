@@ -38,6 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_addoption(parser):
     parser.addoption("--share", action="store_true", help="a part of what shares.py divides")
+    whole = "the share has one in N cases of the tests with the marker shared"
+    parser.addoption("--share-of", type=int, metavar="N", default=shares.SHARES, help=whole)
     names = ["all", *worlds.CONFIGS]
     parser.addoption("--config", choices=names, help="a file of tests/configs, or all of them")
 
@@ -101,7 +103,8 @@ def pytest_collection_modifyitems(config, items):
         left = [item for item in items if item.callspec.params["world"] not in worlds.CONFIGS]
         items[:] = [item for item in items if item.callspec.params["world"] in worlds.CONFIGS]
     elif config.getoption("--share"):
-        items[:], left = shares.split(items, shares.of_run())
+        one_in = config.getoption("--share-of")
+        items[:], left = shares.split(items, shares.of_run(), one_in)
     config.hook.pytest_deselected(items=left)
 
 

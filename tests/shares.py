@@ -46,10 +46,10 @@ def taken(things, owner, share, shares=SHARES):
     return [thing for place, thing in enumerate(things, first) if place % shares == share % shares]
 
 
-def split(items, share):
+def split(items, share, of_cases=SHARES):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
-    Cases of a test with the marker `shared` go to twelve shares, and pairs of a case and a
+    Cases of a test with the marker `shared` go to `of_cases` shares, and pairs of a case and a
     configuration to six. Tests with the marker `nightly` are left out.
     """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
@@ -60,7 +60,7 @@ def split(items, share):
         elif item.get_closest_marker("shared"):
             of_test = pairs if _has_world(item) else cases
             of_test[item.nodeid.partition("[")[0]].append(item)
-    for of_tests, shares in ((cases, SHARES), (pairs, OF_WORLDS)):
+    for of_tests, shares in ((cases, of_cases), (pairs, OF_WORLDS)):
         for test, its in of_tests.items():
             left |= {*its} - {*taken(its, test, share, shares)}
     return [i for i in items if i not in left], [i for i in items if i in left]

@@ -22,7 +22,8 @@ CONFIGS = {
     path.stem: json.loads(path.read_text())
     for path in sorted((pathlib.Path(__file__).parent / "configs").glob("*.json"))
 }
-PLACED_WORLDS = CONFIGS.pop("placed_worlds")  # exceptions of all with a strategy
+ALL_WORLDS = CONFIGS.pop("all_worlds")  # exceptions of all
+PLACED_WORLDS = CONFIGS.pop("placed_worlds")  # and of all with a strategy
 
 # The configurations in which the behaviour tests run (`python -m pytest --config all
 # tests/behaviour`), except what `suite_skip` names, with its reason.
@@ -43,7 +44,7 @@ def share_of(path, test, share):
 
 def reason_to_skip(config, path, test=""):
     """Returns why the configuration leaves out the test, or the whole file; None if it does not."""
-    tables = [PLACED_WORLDS] if "strategy" in config else []
+    tables = [ALL_WORLDS, PLACED_WORLDS] if "strategy" in config else [ALL_WORLDS]
     for table in (each.get("suite_skip", {}) for each in [*tables, config]):
         for reason, tests in table.items():
             if path in tests or f"{path}::{test}" in tests:

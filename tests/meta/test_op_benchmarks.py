@@ -21,6 +21,7 @@ def has_gradients(case):
     return not isinstance(case, Update) and case.gradients and case.dtypes[0].is_floating_point
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_measures_the_ops_that_it_names(case):
     assert set(case.rows) <= rows_of(case, False)

@@ -35,6 +35,13 @@ def test_six_shares_have_every_pair_of_a_marked_case_and_a_world_once():
     assert found == dict.fromkeys(pairs, 1)
 
 
+def test_fewer_shares_have_more_cases():
+    marked = [Item(0, case) for case in range(30)]
+    for first in range(shares.SHARES - 2):
+        runs = [shares.split(marked, first + share, of_cases=3)[0] for share in range(3)]
+        assert collections.Counter(item for run in runs for item in run) == dict.fromkeys(marked, 1)
+
+
 def test_other_cases_and_all_shares_leave_nothing_out():
     items = [Item(0, case, marker=None) for case in range(20)]
     assert shares.split(items, 3) == (items, [])

@@ -103,6 +103,8 @@ ROWS = (
         "tests/behaviour/placement/test_replicas.py", PASSED),
     Row("R10", "the tests of behaviour in every config of tests/configs, of which CI takes a sixth",
         PYTEST + "--config all tests/behaviour", PASSED),
+    Row("R10", "whole models with the kernels of AVX2, ours and torch's, of which CI takes a third",
+        "tools/test_as_on_avx2.sh {python} -q -n {jobs} --timeout=14400", PASSED),
     Row("R10", "the same bits over instances, and collectives, at every number of them",
         PYTEST + "tests/popdist/test_popxl_instances.py tests/popdist/test_together.py "
         "tests/popdist/test_stand_ins.py tests/popdist/test_collectives_in_models.py "

@@ -65,6 +65,7 @@ def assert_near(ours, exact, dtype):
     )
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -94,6 +95,7 @@ def test_gradients_are_those_of_float64(name, length, dtype):
     torch.testing.assert_close(ours.double(), exact, rtol=bound, atol=bound * scale)
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("length", [2, 10, 63])
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"scaled_rows"}))  # which reads row 0

@@ -240,10 +240,21 @@ inline void expect_same_bits(const program::Program& program, const std::vector<
   }
 }
 
+inline constexpr Joining kJoinings[] = {Joining::kSent, Joining::kNear, Joining::kLent,
+                                        Joining::kMixed};
+
 inline void expect_same_bits(const program::Program& program, const std::vector<int>& threads,
                              int runs = 2) {
-  for (Joining way : {Joining::kSent, Joining::kNear, Joining::kLent, Joining::kMixed})
-    expect_same_bits(program, threads, runs, way);
+  for (Joining way : kJoinings) expect_same_bits(program, threads, runs, way);
+}
+
+// Runs the case of this number in every way, with another count of threads in each. Three cases
+// have all pairs of a way and a count.
+inline void expect_same_bits_by_turns(const program::Program& program,
+                                      const std::vector<int>& threads, size_t number) {
+  for (Joining way : kJoinings) {
+    expect_same_bits(program, {threads[number++ % threads.size()]}, 2, way);
+  }
 }
 
 // Two linear layers with dropout between them, on two pipelined IPUs, with momentum; gradients are

@@ -104,6 +104,7 @@ def changed(data, what, value):
 KINDS = ["scale", "nested list", "tensor", "array", "slot", "object", "deque"]
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("what", KINDS)
 def test_attributes_of_a_data_set(what, mode):
     values = (0.5, 2.0, 4.0)
