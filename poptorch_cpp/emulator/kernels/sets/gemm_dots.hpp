@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "emulator/kernels/sets/bfloat_pairs.hpp"
+#include "emulator/kernels/simd/sums.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -29,6 +30,29 @@ struct Dots {
   int64_t ldc, k;
   bool denormal_a = false;  // of pairs
 };
+
+// Stores the sums of the lanes, plus the bias.
+template <int R, int C, typename T>
+[[gnu::always_inline]] inline void store_dots(const T& t, const Widest (&sums)[R][C]) {
+  constexpr int kSums = R * C, kVectors = (kSums + kLanes - 1) / kLanes;
+  alignas(64) float values[kVectors * kLanes];
+  const auto store_vector = [&]<int v>() __attribute__((always_inline)) {
+    constexpr int kFirst = v * kLanes;
+    store(values + kFirst,
+          sums_of<std::min(kSums - kFirst, int{kLanes})>([&](int i) __attribute__((always_inline)) {
+            return sums[(kFirst + i) / C][(kFirst + i) % C];
+          }));
+  };
+  [&]<int... v>(std::integer_sequence<int, v...>) __attribute__((always_inline)) {
+    (store_vector.template operator()<v>(), ...);
+  }(std::make_integer_sequence<int, kVectors>());
+  for (int i = 0; i < R; ++i) {
+    for (int j = 0; j < C; ++j) {
+      const float value = values[i * C + j];
+      t.c[i * t.ldc + j] = t.bias ? value + t.bias[j] : value;
+    }
+  }
+}
 
 template <int R, int C, typename B>
 void dots_of(const Dots<B>& t) {
@@ -63,12 +87,7 @@ void dots_of(const Dots<B>& t) {
     step([p, mask](const float* x) __attribute__((always_inline)) { return load(x + p, mask); },
          [p, &t](auto* y) __attribute__((always_inline)) { return B::load_first(y + p, t.k - p); });
   }
-  for (int i = 0; i < R; ++i) {
-    for (int j = 0; j < C; ++j) {
-      const float value = sum_of(sums[i][j]);
-      t.c[i * t.ldc + j] = t.bias ? value + t.bias[j] : value;
-    }
-  }
+  store_dots(t, sums);
 }
 
 // Returns the product of two rows of k elements as floats.
@@ -120,11 +139,10 @@ void pair_dots_of(const Dots<Elements<Element::kBfloat>, uint16_t>& t) {
     step([p, rest](const uint16_t* x)
              __attribute__((always_inline)) { return load_halves(x + p, rest); });
   }
-  const bool again = denormals.found() || t.denormal_a;
+  if (!denormals.found() && !t.denormal_a) return store_dots(t, sums);
   for (int i = 0; i < R; ++i) {
     for (int j = 0; j < C; ++j) {
-      float value = sum_of(sums[i][j]);
-      if (again) value = dot<B>(t.a + i * t.a_row, t.b + j * t.b_col, t.k);
+      const float value = dot<B>(t.a + i * t.a_row, t.b + j * t.b_col, t.k);
       t.c[i * t.ldc + j] = t.bias ? value + t.bias[j] : value;
     }
   }
