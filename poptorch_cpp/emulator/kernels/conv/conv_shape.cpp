@@ -32,6 +32,7 @@ namespace {
 template <typename T>
 void copy(const T* from, int64_t count, T* to) {
   int64_t i = 0;
+  for (; i + 32 <= count; i += 32) std::memcpy(to + i, from + i, 32 * sizeof(T));
   for (; i + 8 <= count; i += 8) std::memcpy(to + i, from + i, 8 * sizeof(T));
   if (i + 4 <= count) {
     std::memcpy(to + i, from + i, 4 * sizeof(T));
@@ -47,11 +48,15 @@ Patches::Patches(const ConvShape& shape) : s_(shape) {
   const bool joined = s_.groups == 1 && s_.dilation[2] == 1;
   run_ = joined ? s_.kernel[2] * s_.in_channels : s_.group_in();
   runs_in_row_ = s_.kernel[2] * s_.group_in() / run_;
+  const int64_t stride = s_.strides[2], last = (s_.kernel[2] - 1) * s_.dilation[2];
+  const int64_t room = s_.in[2] - 1 - last + s_.padding[2];  // of a pixel's first column
+  inner_.begin = (s_.padding[2] + stride - 1) / stride;
+  inner_.end = room < 0 ? 0 : std::min(s_.out[2], room / stride + 1);
 }
 
-// Calls visit(element of x, element after the first of all patches, count, inside) for the pieces
-// of the patches. Positions are counted from the first one on: divisions would take longer than a
-// short patch.
+// Calls visit(element of x, element after the first of all patches, count, inside, pixels) for the
+// pieces of the patches: the same piece of some neighbouring pixels, or of one. Positions are
+// counted from the first one on: divisions would take longer than a short patch.
 template <typename Visit>
 void Patches::walk(Range pixels, int64_t group, int64_t begin, int64_t end, Visit visit) const {
   const int64_t row = pixels.begin / s_.out[2], plane = row / s_.out[1];
@@ -59,13 +64,16 @@ void Patches::walk(Range pixels, int64_t group, int64_t begin, int64_t end, Visi
   const int64_t run = begin / run_, kernel_row = run / runs_in_row_;
   const Start start{run * run_, kernel_row / s_.kernel[1], kernel_row % s_.kernel[1],
                     run % runs_in_row_};
-  for (int64_t i = 0; i < pixels.size(); ++i) {
+  for (int64_t i = 0, count; i < pixels.size(); i += count) {
     const int64_t first = i * (end - begin);
+    count = std::clamp<int64_t>(inner_.end - at.w, 1, pixels.size() - i);
+    if (at.w < inner_.begin) count = 1;
     walk_one(at, start, group, begin, end,
-             [&](int64_t from, int64_t to, int64_t count, bool inside) {
-               visit(from, first + to, count, inside);
+             [&](int64_t from, int64_t to, int64_t elements, bool inside) {
+               visit(from, first + to, elements, inside, count);
              });
-    if (++at.w == s_.out[2]) at.w = 0, ++at.h;
+    at.w += count;
+    if (at.w == s_.out[2]) at.w = 0, ++at.h;
     if (at.h == s_.out[1]) at.h = 0, ++at.d;
     if (at.d == s_.out[0]) at.d = 0, ++at.image;
   }
@@ -100,25 +108,41 @@ void Patches::walk_one(const Pixel& pixel, Start start, int64_t group, int64_t b
   }
 }
 
+template <typename T>
+void Patches::read_as(const T* x, Range pixels, int64_t group, int64_t begin, int64_t end,
+                      T* out) const {
+  const int64_t x_step = s_.strides[2] * s_.in_channels, step = end - begin;
+  walk(pixels, group, begin, end,
+       [&](int64_t from, int64_t at, int64_t elements, bool inside, int64_t count) {
+         T* to = out + at;
+         if (!inside) {
+           for (int64_t i = 0; i < count; ++i, to += step) std::fill_n(to, elements, T{0});
+           return;
+         }
+         const T* piece = x + from;
+         for (int64_t i = 0; i < count; ++i, to += step, piece += x_step) copy(piece, elements, to);
+       });
+}
+
 void Patches::read(const float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                    float* out) const {
-  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
-    inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, 0.0f);
-  });
+  read_as(x, pixels, group, begin, end, out);
 }
 
 void Patches::read(const uint16_t* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                    uint16_t* out) const {
-  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
-    inside ? copy(x + from, count, out + at) : (void)std::fill_n(out + at, count, uint16_t{0});
-  });
+  read_as(x, pixels, group, begin, end, out);
 }
 
 void Patches::add(float* x, Range pixels, int64_t group, int64_t begin, int64_t end,
                   const float* in) const {
-  walk(pixels, group, begin, end, [&](int64_t from, int64_t at, int64_t count, bool inside) {
-    for (int64_t i = 0; inside && i < count; ++i) x[from + i] += in[at + i];
-  });
+  const int64_t x_step = s_.strides[2] * s_.in_channels, step = end - begin;
+  walk(pixels, group, begin, end,
+       [&](int64_t from, int64_t at, int64_t elements, bool inside, int64_t count) {
+         for (int64_t p = 0; inside && p < count; ++p) {
+           for (int64_t i = 0; i < elements; ++i) x[from + p * x_step + i] += in[at + p * step + i];
+         }
+       });
 }
 
 }  // namespace poptorch::emulator

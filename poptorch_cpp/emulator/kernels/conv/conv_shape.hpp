@@ -59,6 +59,8 @@ class Patches {
   };
   template <typename Visit>
   void walk(Range pixels, int64_t group, int64_t begin, int64_t end, Visit visit) const;
+  template <typename T>
+  void read_as(const T* x, Range pixels, int64_t group, int64_t begin, int64_t end, T* out) const;
   template <typename Visit>
   void walk_one(const Pixel& pixel, Start start, int64_t group, int64_t begin, int64_t end,
                 Visit visit) const;
@@ -66,6 +68,7 @@ class Patches {
   ConvShape s_;
   int64_t run_;          // patch elements that follow each other in a row of x
   int64_t runs_in_row_;  // of a kernel
+  Range inner_{0, 0};    // columns of the result whose patches lie in columns of the input
 };
 
 }  // namespace poptorch::emulator
