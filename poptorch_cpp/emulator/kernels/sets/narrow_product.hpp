@@ -1,6 +1,7 @@
 // Products of a narrow inner size that are never stored: every vector of the result goes from its
 // registers into the step that uses it. Elements are summed in the order of gemm_rows,
-// bit-identically.
+// bit-identically. Everything is inlined: a step that was called would load its constants from
+// memory for every vector.
 #pragma once
 
 #include "emulator/kernels/base/gemm.hpp"
@@ -9,7 +10,8 @@
 namespace poptorch::emulator::inline POPTORCH_SET {
 
 template <typename V, int count, typename Use>
-void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Use& use) {
+[[gnu::always_inline]] inline void product_tile(const NarrowProduct& p, int64_t row, int64_t col,
+                                                const Use& use) {
   constexpr int kWidth = kLanesOf<V>;
   V sums[count];
 #pragma GCC unroll 8
@@ -26,7 +28,7 @@ void product_tile(const NarrowProduct& p, int64_t row, int64_t col, const Use& u
 // Calls use(array of vectors, position of its first element) for the whole product. An array has
 // one vector, or an even number of them.
 template <typename Use>
-void for_each_tile(const NarrowProduct& p, const Use& use) {
+[[gnu::always_inline]] inline void for_each_tile(const NarrowProduct& p, const Use& use) {
   constexpr int64_t kBlock = 8 * kLanes > 64 ? 64 : 8 * kLanes;
   for (int64_t row = 0; row < p.rows; ++row) {
     int64_t col = 0;
@@ -40,7 +42,7 @@ void for_each_tile(const NarrowProduct& p, const Use& use) {
 
 // Calls step(vector of the product, position of its first element) for the whole product.
 template <typename Step>
-void for_each_vector(const NarrowProduct& p, const Step& step) {
+[[gnu::always_inline]] inline void for_each_vector(const NarrowProduct& p, const Step& step) {
   for_each_tile(
       p, [&]<typename V, size_t count>(V(&sums)[count], int64_t at) __attribute__((always_inline)) {
 #pragma GCC unroll 8
