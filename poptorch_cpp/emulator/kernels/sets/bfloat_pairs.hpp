@@ -22,9 +22,12 @@ class DenormalSearch {
     least_ = magnitude < least_ ? magnitude : least_;
   }
   bool found() const {
-    uint16_t least[2 * kLanes];
-    std::memcpy(least, &least_, sizeof(least_));
-    return *std::min_element(least, least + 2 * kLanes) < 2 * 0x80 - 2;
+    const auto lanes = least_ < 2 * 0x80 - 2;  // all bits of a lane or none
+    uint64_t words[sizeof(lanes) / sizeof(uint64_t)];
+    std::memcpy(words, &lanes, sizeof(lanes));
+    uint64_t any = 0;
+    for (const uint64_t word : words) any |= word;
+    return any != 0;
   }
 
  private:
