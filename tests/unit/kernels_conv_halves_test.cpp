@@ -18,7 +18,7 @@ TestTensor whole_halves(ir::DType dtype, Shape shape, uint32_t seed) {
   return x;
 }
 
-// Channels on both sides of those from which matrices of bfloat16 repay, even and odd.
+// Channels on both sides of those from which matrices of bfloat16 repay, even and odd, and few.
 TEST(ConvHalves, HaveTheGradientsOfTheReference) {
   Sample sample(4);
   for (const ConvGeometry& c : {ConvGeometry{2, 64, 64, 1, {6, 7}, {3, 3}, 1, 1, 1},
@@ -27,7 +27,11 @@ TEST(ConvHalves, HaveTheGradientsOfTheReference) {
                                 {1, 128, 130, 2, {3, 4, 5}, {2, 3, 1}, 1, 0, 1},
                                 {3, 64, 96, 1, {7, 8}, {1, 1}, 1, 0, 1},
                                 {2, 64, 72, 1, {9, 8}, {3, 3}, 2, 1, 1},
-                                {40, 64, 64, 1, {5, 6}, {3, 2}, 1, 1, 1}}) {
+                                {40, 64, 64, 1, {5, 6}, {3, 2}, 1, 1, 1},
+                                {2, 1, 8, 1, {9, 11}, {3, 3}, 1, 1, 1},
+                                {2, 6, 10, 2, {7, 9}, {3, 3}, 1, 1, 1},
+                                {3, 5, 7, 1, {19}, {3}, 1, 2, 2},
+                                {2, 3, 12, 1, {8, 13}, {3, 3}, 2, 1, 1}}) {
     const Shape x = c.image(), w = c.weight();
     ir::Attrs of_input = c.attrs(), of_weight = c.attrs();
     of_input.set("input_shape", x);

@@ -143,10 +143,13 @@ std::unique_ptr<BoundKernel> bind_grad_input_halves(const KernelRequest& request
   if (!has_one_half_type(request) || !channels_last(request) || has_half_partials(request)) {
     return nullptr;
   }
-  const auto conv = flipped(shape_of_grad_input(request));
-  const bool repays = conv && repays_matrices(request.outputs[0].dtype, conv->shape) &&
-                      conv->shape.group_in() % 2 == 0;
-  return repays ? make_conv_halves(request, conv->shape, conv->weights) : nullptr;
+  const ir::DType dtype = request.outputs[0].dtype;
+  const auto shape = shape_of_grad_input(request);
+  const auto conv = flipped(shape);
+  if (!conv || shape.depthwise()) return nullptr;
+  if (dtype == ir::DType::kBF16 && conv->shape.group_in() % 2 != 0) return nullptr;
+  if (suits_onednn(shape) && !repays_matrices(dtype, conv->shape)) return nullptr;
+  return make_conv_halves(request, conv->shape, conv->weights);
 }
 std::unique_ptr<BoundKernel> bind_grad_input_of_type(const KernelRequest& request) {
   auto kernel = bind_with_halves<bind_grad_input_halves>(request);
@@ -178,7 +181,9 @@ std::unique_ptr<BoundKernel> bind_grad_weight_halves(const KernelRequest& reques
   }
   const ir::DType dtype = request.outputs[0].dtype;
   const auto shape = shape_of_grad_weight(request);
-  return repays_matrices(dtype, shape) ? make_conv_grad_weight_halves(shape, dtype) : nullptr;
+  if (shape.depthwise()) return nullptr;
+  if (suits_onednn_weights(shape) && !repays_matrices(dtype, shape)) return nullptr;
+  return make_conv_grad_weight_halves(shape, dtype);
 }
 std::unique_ptr<BoundKernel> bind_grad_weight_of_type(const KernelRequest& request) {
   auto kernel = bind_with_halves<bind_grad_weight_halves>(request);

@@ -13,7 +13,9 @@ bool suits_onednn(const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest& request, const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_onednn_grad_input(const KernelRequest& request,
                                                     const ConvShape& shape);
-// Inputs are x and the gradient of y; the output is the gradient of the weights. For groups alone.
+// Returns the same for the gradient of the weights.
+bool suits_onednn_weights(const ConvShape& shape);
+// Inputs are x and the gradient of y; the output is the gradient of the weights.
 std::unique_ptr<BoundKernel> make_onednn_grad_weight(const KernelRequest& request,
                                                      const ConvShape& shape);
 

@@ -11,17 +11,6 @@ using onednn::Primitive;
 constexpr int64_t kLeastPixels = 256;   // of a task, for each of which the sums are read
 constexpr int64_t kMostSums = 8 << 20;  // of all tasks: a workspace of 32 MiB
 
-// Returns whether the project's loops would take longer. They are as fast for single pixels, and
-// where a task has few pixels for large sums.
-bool repays(const ConvShape& shape) {
-  if (shape.batch == 1 || shape.flops() < onednn::kLeastFlops) return false;
-  if (shape.groups > 1) return true;
-  const int64_t image = shape.out_pixels() / shape.batch;
-  const int64_t parts = onednn::parts_of_batch(shape, image * shape.out_channels);
-  return shape.taps() > 1 && shape.out_pixels() / parts >= kLeastPixels &&
-         parts * shape.out_channels * shape.depth() <= kMostSums;
-}
-
 class OneDnnGradWeight final : public BoundKernel {
  public:
   OneDnnGradWeight(const KernelRequest& request, const ConvShape& shape)
@@ -104,9 +93,19 @@ class OneDnnGradWeight final : public BoundKernel {
 
 }  // namespace
 
+// The project's loops are as fast for single pixels, and where a task has few pixels for large sums.
+bool suits_onednn_weights(const ConvShape& shape) {
+  if (shape.batch == 1 || shape.flops() < onednn::kLeastFlops) return false;
+  if (shape.groups > 1) return true;
+  const int64_t image = shape.out_pixels() / shape.batch;
+  const int64_t parts = onednn::parts_of_batch(shape, image * shape.out_channels);
+  return shape.taps() > 1 && shape.out_pixels() / parts >= kLeastPixels &&
+         parts * shape.out_channels * shape.depth() <= kMostSums;
+}
+
 std::unique_ptr<BoundKernel> make_onednn_grad_weight(const KernelRequest& request,
                                                      const ConvShape& shape) {
-  if (!repays(shape)) return nullptr;
+  if (!suits_onednn_weights(shape)) return nullptr;
   auto kernel = std::make_unique<OneDnnGradWeight>(request, shape);
   if (!kernel->make()) return nullptr;
   return kernel;

@@ -5,6 +5,7 @@
 namespace poptorch::emulator {
 
 bool suits_onednn(const ConvShape&) { return false; }
+bool suits_onednn_weights(const ConvShape&) { return false; }
 
 std::unique_ptr<BoundKernel> make_onednn_conv(const KernelRequest&, const ConvShape&) {
   return nullptr;
