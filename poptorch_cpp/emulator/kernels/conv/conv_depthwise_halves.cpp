@@ -70,10 +70,14 @@ class ForwardHalves final : public Depthwise {
   }
   // Lists the taps of each sum one after another.
   void order(const Taps& taps, Taps& ordered, int* ends) const {
+    int sum_of[kMaxTaps];
+    for (int i = 0; i < taps.count; ++i) {
+      const int64_t tap = taps.with[i] / c_;
+      sum_of[i] = tap < whole_ ? static_cast<int>(tap % sums_) : 0;
+    }
     for (int sum = 0; sum < sums_; ++sum) {
       for (int i = 0; i < taps.count; ++i) {
-        const int64_t tap = taps.with[i] / c_;
-        if ((tap < whole_ ? tap % sums_ : 0) != sum) continue;
+        if (sum_of[i] != sum) continue;
         ordered.from[ordered.count] = taps.from[i];
         ordered.with[ordered.count++] = taps.with[i];
       }

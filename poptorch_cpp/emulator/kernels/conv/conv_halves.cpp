@@ -1,20 +1,16 @@
 #include "emulator/kernels/conv/conv_halves.hpp"
 
-#include <array>
-
 #include "emulator/kernels/base/gemm.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
-#include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
 constexpr int64_t kHalfPixels = 96;  // of a block
-constexpr int64_t kHalfDepth = 256;  // of a single sum at a time, as on floats
+constexpr int64_t kHalfDepth = 256;  // of a sum at a time, as on floats
 constexpr double kMostFlops = 3e7;   // of a convolution whose sums have eager torch's order
 
-// A product of pixels or gathered patches, and packed weights, all of which stay halves. Only
-// patches in eager torch's order become floats.
+// A product of pixels or gathered patches, and packed weights, all of which stay halves.
 class ConvHalves final : public BoundKernel {
  public:
   ConvHalves(const KernelRequest& request, const ConvShape& shape, const WeightView& weights)
@@ -32,10 +28,7 @@ class ConvHalves final : public BoundKernel {
     pixel_parts_ = std::clamp<int64_t>(s_.out_pixels() / 48, 1, wanted);
     col_parts_ =
         std::clamp<int64_t>(s_.group_out() / 128, 1, divide_up(wanted, pixel_parts_ * s_.groups));
-    sums_ = weights_.flipped ? 1 : sums_of_halves(dtype_, s_);
-    by_parts_ =
-        sums_ == 1 && repays_parts(s_.out_pixels(), s_.group_out(), depth(), element_, element_);
-    order_products();
+    by_parts_ = repays_parts(s_.out_pixels(), s_.group_out(), depth(), element_, element_);
     place_scratch();
   }
   int phases() const override { return 2; }
@@ -63,35 +56,15 @@ class ConvHalves final : public BoundKernel {
  private:
   int64_t depth() const { return s_.depth(); }
   int64_t group_elements() const { return packed_floats(depth(), s_.group_out()); }
-  bool splits() const { return pointwise_ && sums_ == kPartialSums && depth() % sums_ == 0; }
-
-  // Lists the products of each sum one after another. Patches and weights have the order (kernel
-  // position, channel).
-  void order_products() {
-    const int64_t whole = depth() / sums_ * sums_;
-    for (int64_t sum = 0; sum < sums_; ++sum) {
-      begin_[sum] = static_cast<int64_t>(places_.size());
-      for (int64_t k = sum; k < whole; k += sums_) add_product(k);
-      for (int64_t k = whole; sum == 0 && k < depth(); ++k) add_product(k);
-    }
-    begin_[sums_] = depth();
-  }
-  void add_product(int64_t k) {
-    places_.push_back(sums_ == 1 ? k : k % s_.taps() * s_.group_in() + k / s_.taps());
-  }
-  bool in_place() const { return pointwise_ && sums_ == 1; }
   void place_scratch() {
     auto take = [this](int64_t bytes) {
       return std::exchange(own_bytes_, own_bytes_ + round_up(bytes, 64));
     };
     const int64_t pixels = std::min(kHalfPixels, s_.out_pixels());
-    const int64_t patch_bytes = sums_ == 1 ? 2 : 4;
-    take(in_place() ? 0 : patch_bytes * pixels * depth());
+    take(pointwise_ ? 0 : 2 * pixels * depth());
     held_at_ = take(4 * pixels * s_.group_out());
     bias_at_ = take(bias_ ? 4 * s_.group_out() : 0);
-    patch_at_ = take(sums_ == 1 ? 0 : 2 * depth());
-    floats_at_ = take(sums_ == 1 ? 0 : 4 * depth());
-    packing_at_ = take(sums_ == 1 ? 4 * gemm_scratch_floats(pixels, depth()) : 0);
+    packing_at_ = take(4 * gemm_scratch_floats(pixels, depth()));
   }
   void widen(const uint16_t* from, float* to, int64_t n) const {
     MicroArgs args;
@@ -115,41 +88,18 @@ class ConvHalves final : public BoundKernel {
       }
       return;
     }
-    if (sums_ == 1) return rows(weights, depth(), packed);
-    for (int64_t i = 0; i < depth(); ++i) rows(weights + places_[i], 1, packed + i * kPanel);
+    rows(weights, depth(), packed);
   }
 
   // Makes the patches of the pixels, unless the product reads them in place.
   void take_patches(const KernelArgs& args, int64_t group, Range pixels) const {
-    if (in_place()) return;
-    const uint16_t* x = input_of<uint16_t>(args, 0);
-    if (sums_ == 1) {
-      return reads_.read(x, pixels, group, 0, depth(), reinterpret_cast<uint16_t*>(args.scratch));
-    }
-    for (int64_t i = 0; i < pixels.size(); ++i) {
-      order_patch(args, x, pixels.begin + i, group,
-                  reinterpret_cast<float*>(args.scratch) + i * depth());
-    }
-  }
-  // Makes a patch of floats in the order of places_.
-  void order_patch(const KernelArgs& args, const uint16_t* x, int64_t pixel, int64_t group,
-                   float* to) const {
-    auto* patch = reinterpret_cast<uint16_t*>(args.scratch + patch_at_);
-    auto* floats = reinterpret_cast<float*>(args.scratch + floats_at_);
-    const uint16_t* from = patch;
-    if (pointwise_) {
-      from = x + pixel * s_.in_channels + group * s_.group_in();
-    } else {
-      reads_.read(x, {pixel, pixel + 1}, group, 0, depth(), patch);
-    }
-    if (splits()) return split_(from, depth(), to, depth() / sums_);
-    widen(from, floats, depth());
-    for (int64_t k = 0; k < depth(); ++k) to[k] = floats[places_[k]];
+    if (pointwise_) return;
+    reads_.read(input_of<uint16_t>(args, 0), pixels, group, 0, depth(),
+                reinterpret_cast<uint16_t*>(args.scratch));
   }
   // Returns the patches of the pixels, from product p on.
   OperandView patches(const KernelArgs& args, int64_t group, int64_t pixel, int64_t p) const {
-    if (sums_ > 1) return OperandView(args.scratch, depth(), 1, Element::kFloat).at(p);
-    if (!in_place()) return OperandView(args.scratch, depth(), 1, element_).at(p);
+    if (!pointwise_) return OperandView(args.scratch, depth(), 1, element_).at(p);
     return OperandView(args.buffers[0], s_.in_channels, 1, element_)
         .at(pixel * s_.in_channels + group * s_.group_in() + p);
   }
@@ -169,15 +119,12 @@ class ConvHalves final : public BoundKernel {
     const int64_t channel = group * s_.group_out() + cols.begin;
     const float* added = bias(args, channel, cols.size());
     const HalfEnding ending = end_.ending(args, pixels.begin, channel, s_.out_channels);
-    for (int64_t sum = 0; sum < sums_; ++sum) {
-      const int64_t step = sums_ == 1 ? kHalfDepth : depth();
-      for (int64_t p = begin_[sum]; p < begin_[sum + 1]; p += step) {
-        const int64_t count = std::min(step, begin_[sum + 1] - p);
-        const bool last = p + count == depth();
-        gemm_packed(pixels.size(), cols.size(), count, patches(args, group, pixels.begin, p),
-                    packed + p * kPanel, depth(), last ? added : nullptr, held, cols.size(), p > 0,
-                    packing, element_, nullptr, last ? &ending : nullptr, by_parts_);
-      }
+    for (int64_t p = 0; p < depth(); p += kHalfDepth) {
+      const int64_t count = std::min(kHalfDepth, depth() - p);
+      const bool last = p + count == depth();
+      gemm_packed(pixels.size(), cols.size(), count, patches(args, group, pixels.begin, p),
+                  packed + p * kPanel, depth(), last ? added : nullptr, held, cols.size(), p > 0,
+                  packing, element_, nullptr, last ? &ending : nullptr, by_parts_);
     }
     if (!end_.has_chain()) return;
     end_.run_chain(args,
@@ -195,14 +142,10 @@ class ConvHalves final : public BoundKernel {
   ir::DType dtype_;
   Element element_;
   bool bias_, pointwise_, by_parts_ = false;
-  int64_t sums_ = 1;
-  std::vector<int64_t> places_;  // of each sum's products in a patch
-  std::array<int64_t, kPartialSums + 1> begin_{};
   int64_t ns_ = 0, pixel_parts_ = 1, col_parts_ = 1;
-  int64_t held_at_ = 0, bias_at_ = 0, patch_at_ = 0, floats_at_ = 0, packing_at_ = 0;
+  int64_t held_at_ = 0, bias_at_ = 0, packing_at_ = 0;
   int64_t own_bytes_ = 0;
   const MicroFn load_ = load_fn(dtype_);
-  const SplitInFour split_ = kernel_set().half_blocks.split_in_four[element_ == Element::kBfloat];
 };
 
 }  // namespace
@@ -220,6 +163,9 @@ bool has_one_half_type(const KernelRequest& request) {
 std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,
                                               const WeightView& weights) {
   if (!has_one_half_type(request)) return nullptr;
+  if (!weights.flipped && sums_of_halves(request.outputs[0].dtype, shape) == kPartialSums) {
+    return make_ordered_conv(request, shape, weights);
+  }
   return std::make_unique<ConvHalves>(request, shape, weights);
 }
 

@@ -22,6 +22,10 @@ int sums_of_halves(ir::DType dtype, const ConvShape& shape);
 std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,
                                               const WeightView& weights);
 
+// The same for a convolution of float16 with kPartialSums sums, which make_conv_halves chooses.
+std::unique_ptr<BoundKernel> make_ordered_conv(const KernelRequest& request, const ConvShape& shape,
+                                               const WeightView& weights);
+
 // The same for a convolution whose channels each have their own kernel. Returns nullptr also when
 // the kernel has more positions than the loops support.
 std::unique_ptr<BoundKernel> make_depthwise_halves(const KernelRequest& request,

@@ -42,6 +42,7 @@ KernelSet kernels_of_set() {
           .random = kRandomRoutines,
           .depthwise_pixels = depthwise_pixels,
           .depthwise_halves = depthwise_halves,
+          .ordered_sums = ordered_sums,
           .half_blocks = kHalfBlocks,
           .add_row_products = add_row_products,
           .add_micro_rows = add_micro_rows,

@@ -84,16 +84,29 @@ struct HalfDepthwiseRun {
 };
 using DepthwiseHalves = void (*)(const HalfDepthwiseRun& run, int64_t pixels, const HalfEnding&);
 
+// The operands of a product of float16 with several sums for each output. Product k of output (i,
+// j) is a[i * a_row + places[k]] times row k of column j in the packed panels, which have `depth`
+// rows. The products of sum s end at ends[s]; later sums are added to the first one, and the bias,
+// which may be nullptr, to their total.
+struct OrderedSums {
+  const float* a;
+  int64_t a_row;
+  const int32_t* places;
+  const int64_t* ends;
+  int sums;
+  const uint16_t* packed;
+  int64_t depth;
+  const float* bias;
+};
+using OrderedProduct = void (*)(const OrderedSums&, int64_t rows, int64_t columns,
+                                const HalfEnding&);
+
 // Ends rows of sums, which are `step` floats apart.
 using EndRows = void (*)(const HalfEnding&, const float* sums, int64_t step, int64_t rows,
                          int64_t columns);
-// Stores element i of n halves at y[i % 4 * step + i / 4], as a float.
-using SplitInFour = void (*)(const uint16_t* x, int64_t n, float* y, int64_t step);
-
 // Routines for blocks of f16, then those of bf16.
 struct HalfBlocks {
   EndRows end_rows[2];
-  SplitInFour split_in_four[2];
 
   void end(const HalfEnding& ending, const float* sums, int64_t step, int64_t rows,
            int64_t columns) const {
@@ -124,6 +137,7 @@ struct KernelSet {
   RandomRoutines random;
   DepthwisePixels depthwise_pixels;
   DepthwiseHalves depthwise_halves;
+  OrderedProduct ordered_sums;
   HalfBlocks half_blocks;
   AddRowProducts add_row_products;
   void (*add_micro_rows)(std::vector<MicroRow>&);

@@ -21,6 +21,8 @@ MicroFn rounding_at_random(ir::DType dtype);
 
 void depthwise_pixels(const DepthwiseRun& run, int64_t pixels, float* y, const Ending* ending);
 void depthwise_halves(const HalfDepthwiseRun& run, int64_t pixels, const HalfEnding& ending);
+void ordered_sums(const OrderedSums& operands, int64_t rows, int64_t columns,
+                  const HalfEnding& ending);
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
                       int64_t channels, float* y);
 
