@@ -4,6 +4,7 @@
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
 #include "emulator/kernels/matmul/product.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -15,6 +16,15 @@ void convert_by(MicroFn fn, const void* from, void* to, int64_t n) {
   args.src[0] = from;
   args.dst[0] = to;
   fn(args, n);
+}
+
+// Returns whether dot products read the rows of a as floats. Processors that multiply matrices have
+// no faster products of pairs than of floats; pairs repay only where few rows read all of b.
+bool dots_convert_rows(const Product& p) {
+  constexpr int64_t kMostRowsOfPairs = 4;
+  if (p.a.element == Element::kFloat) return false;
+  return !gemm_dots_take(p.a.element, p.b.element) ||
+         (kernel_set().gemm.multiplies_matrices && p.m > kMostRowsOfPairs);
 }
 
 class Gemm final : public BoundKernel {
@@ -110,7 +120,7 @@ class Gemm final : public BoundKernel {
     if (in_registers_) {
       note(0, p_.a);
       note(1, p_.b);
-    } else if (route_ == Route::kDots && !gemm_dots_take(p_.a.element, p_.b.element)) {
+    } else if (route_ == Route::kDots && dots_convert_rows(p_)) {
       note(0, p_.a);
     }
   }
