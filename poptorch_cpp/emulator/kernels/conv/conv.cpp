@@ -73,9 +73,14 @@ std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
   return make_onednn_conv(request, shape_of_conv(request));
 }
 
-// Returns whether products of matrices of bfloat16 repay the gathering of patches.
+// Returns whether products of matrices of bfloat16, or of float16 by parts, repay the gathering of
+// patches.
 bool repays_matrices(ir::DType dtype, const ConvShape& shape) {
   constexpr int64_t kLeastOut = 64;
+  if (dtype == ir::DType::kF16) {
+    return repays_parts(shape.out_pixels(), shape.group_out(), shape.depth(), Element::kHalf,
+                        Element::kHalf);
+  }
   return dtype == ir::DType::kBF16 && kernel_set().gemm.multiplies_matrices &&
          shape.group_out() >= kLeastOut && shape.depth() % 2 == 0;
 }
