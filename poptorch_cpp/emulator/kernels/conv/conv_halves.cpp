@@ -6,9 +6,10 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kHalfPixels = 96;  // of a block
-constexpr int64_t kHalfDepth = 256;  // of a sum at a time, as on floats
-constexpr double kMostFlops = 3e7;   // of a convolution whose sums have eager torch's order
+constexpr int64_t kHalfPixels = 96;         // of a block
+constexpr int64_t kPartElements = 1 << 18;  // of a block's patches, which stay in L2
+constexpr int64_t kHalfDepth = 256;         // of a sum at a time, as on floats
+constexpr double kMostFlops = 3e7;          // of a convolution whose sums have eager torch's order
 
 // A product of pixels or gathered patches, and packed weights, all of which stay halves.
 class ConvHalves final : public BoundKernel {
@@ -25,10 +26,13 @@ class ConvHalves final : public BoundKernel {
     const auto ns = static_cast<int64_t>(s_.flops() / 60);
     ns_ = ns + end_.estimated_ns(s_.out_pixels() * s_.out_channels);
     const int64_t wanted = parts_for(ns, 48);
-    pixel_parts_ = std::clamp<int64_t>(s_.out_pixels() / 48, 1, wanted);
+    by_parts_ = repays_parts(s_.out_pixels(), s_.group_out(), depth(), element_, element_);
+    if (by_parts_) {
+      block_pixels_ = std::clamp(kPartElements / depth(), kHalfPixels, kPartRows);
+    }
+    pixel_parts_ = std::clamp<int64_t>(s_.out_pixels() / (block_pixels_ / 2), 1, wanted);
     col_parts_ =
         std::clamp<int64_t>(s_.group_out() / 128, 1, divide_up(wanted, pixel_parts_ * s_.groups));
-    by_parts_ = repays_parts(s_.out_pixels(), s_.group_out(), depth(), element_, element_);
     place_scratch();
   }
   int phases() const override { return 2; }
@@ -46,8 +50,8 @@ class ConvHalves final : public BoundKernel {
     const int64_t group = rest % s_.groups, pixel_part = rest / s_.groups;
     const Range pixels = part_of(s_.out_pixels(), pixel_parts_, pixel_part);
     const Range cols = part_of(s_.group_out(), col_parts_, col_part, kPanel);
-    for (int64_t p = pixels.begin; p < pixels.end; p += kHalfPixels) {
-      const Range some{p, std::min(p + kHalfPixels, pixels.end)};
+    for (int64_t p = pixels.begin; p < pixels.end; p += block_pixels_) {
+      const Range some{p, std::min(p + block_pixels_, pixels.end)};
       take_patches(args, group, some);
       block(args, group, some, cols);
     }
@@ -60,7 +64,7 @@ class ConvHalves final : public BoundKernel {
     auto take = [this](int64_t bytes) {
       return std::exchange(own_bytes_, own_bytes_ + round_up(bytes, 64));
     };
-    const int64_t pixels = std::min(kHalfPixels, s_.out_pixels());
+    const int64_t pixels = std::min(block_pixels_, s_.out_pixels());
     take(pointwise_ ? 0 : 2 * pixels * depth());
     held_at_ = take(4 * pixels * s_.group_out());
     bias_at_ = take(bias_ ? 4 * s_.group_out() : 0);
@@ -142,7 +146,7 @@ class ConvHalves final : public BoundKernel {
   ir::DType dtype_;
   Element element_;
   bool bias_, pointwise_, by_parts_ = false;
-  int64_t ns_ = 0, pixel_parts_ = 1, col_parts_ = 1;
+  int64_t ns_ = 0, pixel_parts_ = 1, col_parts_ = 1, block_pixels_ = kHalfPixels;
   int64_t held_at_ = 0, bias_at_ = 0, packing_at_ = 0;
   int64_t own_bytes_ = 0;
   const MicroFn load_ = load_fn(dtype_);
