@@ -14,24 +14,27 @@ namespace poptorch::reference {
 constexpr uint32_t kCounterStep = 0x9E3779B9;
 
 constexpr uint32_t kBlockElements = 16;  // two for each word
+constexpr int kBlocksOfMultipliers = 3;
 // A pair of words is one of the 2^32 points of a lattice. These multipliers were chosen such that
 // no pair has a short vector and the last four bits differ; tests/unit/kernels_rounding_test.cpp
-// tests all pairs. They are repeated for vectors of two blocks.
-alignas(64) constexpr uint32_t kMultipliers[16] = {
+// tests all pairs. They are repeated for vectors of three blocks.
+alignas(64) constexpr uint32_t kMultipliers[kBlocksOfMultipliers * kBlockElements / 2] = {
+    0x4a78bbb1, 0x82c59903, 0x91be6315, 0x4e6da667, 0x74612ca9, 0x23a1126b, 0xdf7c95bd, 0xf3c868bf,
     0x4a78bbb1, 0x82c59903, 0x91be6315, 0x4e6da667, 0x74612ca9, 0x23a1126b, 0xdf7c95bd, 0xf3c868bf,
     0x4a78bbb1, 0x82c59903, 0x91be6315, 0x4e6da667, 0x74612ca9, 0x23a1126b, 0xdf7c95bd, 0xf3c868bf};
 
 // Kernels of all instruction sets contain these functions, so they must not exist outside of them.
-[[gnu::always_inline]] inline uint32_t block_hash(uint32_t block, uint32_t first, uint32_t second) {
-  uint32_t x = block * kCounterStep + first;
+// `Word` is uint32_t or a vector of them.
+template <typename Word>
+[[gnu::always_inline]] inline Word block_hash(Word block, uint32_t first, uint32_t second) {
+  Word x = block * kCounterStep + first;
   x ^= x >> 16;
   x *= 0x21f0aaadu;
   x ^= second ^ x >> 15;
   x *= 0x735a2d97u;
   return x ^ x >> 15;
 }
-// `Word` is uint32_t or a vector of them. The low bits of a multiple depend on few bits of the
-// hash.
+// The low bits of a multiple depend on few bits of the hash.
 template <typename Word>
 [[gnu::always_inline]] inline Word rounding_word(Word hash, Word multiplier) {
   const Word multiple = hash * multiplier;

@@ -125,5 +125,59 @@ TEST(Endings, AreFusedWithoutAnotherBit) {
   }
 }
 
+struct RoundedOp {
+  std::string state, op, type, result;
+};
+const RoundedOp kRounded[] = {
+    {"[24,40]", "matmul(%x, %w)", "[2,37,24]", "[2,37,40]"},
+    {"[300,40]", "matmul(%x, %w)", "[30,300]", "[30,40]"},
+    {"[40,24]", "linear(%x, %w)", "[5,24]", "[5,40]"},
+    {"[40,24,1,1]", "conv(%x, %w) {dilation=[1, 1], padding=[0, 0], strides=[1, 1]}", "[2,24,6,6]",
+     "[2,40,6,6]"},
+    {"[40,24,3,3]", "conv(%x, %w) {dilation=[1, 1], padding=[1, 1], strides=[1, 1]}", "[1,24,6,6]",
+     "[1,40,6,6]"},
+    {"[72,24,1,1]", "conv(%x, %w) {dilation=[1, 1], padding=[0, 0], strides=[1, 1]}", "[3,24,7,7]",
+     "[3,72,7,7]"},
+    {"[40,1,3,3]", "conv(%x, %w) {dilation=[1, 1], groups=40, padding=[1, 1], strides=[1, 1]}",
+     "[3,40,6,6]", "[3,40,6,6]"},
+    {"[72,1,3,3]", "conv(%x, %w) {dilation=[1, 1], groups=72, padding=[1, 1], strides=[1, 1]}",
+     "[2,72,7,7]", "[2,72,7,7]"},
+};
+
+// The sums of these products of halves are exact in any order, so that nothing differs but how
+// their chains round.
+TEST(Endings, RoundAtRandomAsTheChainDoes) {
+  for (const std::string dtype : {"f16", "bf16"}) {
+    for (const RoundedOp& rounded : kRounded) {
+      const std::string wide = " : f32" + rounded.result + "\n";
+      const std::string half = " : " + dtype + rounded.result + "\n";
+      const std::string cast = ") {dtype=" + dtype + "}" + half;
+      const std::string type = dtype + rounded.result;
+      const std::string program_text =
+          "state \"w\" : f32" + rounded.state + "\ngraph @main(%x0: f32" + rounded.type +
+          ", %z0: f32" + rounded.result + ") -> (" + type + ", " + type + ", " + type +
+          ") {\n  %w0 = variable() {name=\"w\"} : f32" + rounded.state +
+          "\n  %x1 = exp(%x0) : f32" + rounded.type + "\n  %w1 = sign(%w0) : f32" + rounded.state +
+          "\n  %x2 = cast(%x1) {dtype=" + dtype + "} : " + dtype + rounded.type +
+          "\n  %w2 = cast(%w1) {dtype=" + dtype + "} : " + dtype + rounded.state +
+          "\n  %x = cast(%x2) {dtype=f32} : f32" + rounded.type +
+          "\n  %w = cast(%w2) {dtype=f32} : f32" + rounded.state + "\n  %z = cast(%z0" + cast +
+          "  %a = " + rounded.op + wide + "  %y = stochastic_cast(%a" + cast +
+          "  %b = " + rounded.op + wide + "  %c = stochastic_cast(%b" + cast +
+          "  %d = cast(%c) {dtype=f32}" + wide + "  %e = cast(%z) {dtype=f32}" + wide +
+          "  %f = add(%d, %e)" + wide + "  %g = stochastic_cast(%f" + cast + "  %u = relu(%g)" +
+          half + "  %h = " + rounded.op + wide + "  %k = stochastic_cast(%h" + cast +
+          "  %v = exp(%k)" + half + "  return %y, %u, %v\n}\n";
+      const program::Program program = lowered(program_text, {.device_iterations = 2});
+      const Outcome fused = outcome(program, {.threads = 1});
+      EXPECT_EQ(outcome(program, {.threads = 2}), fused) << program_text;
+      EXPECT_EQ(outcome(program, {.threads = 1, .fuse = false, .layouts = false}), fused)
+          << program_text;
+      const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
+      EXPECT_NE(text.find(" = [stochastic_cast](_)"), std::string::npos) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

@@ -1,4 +1,8 @@
 // Stochastic rounding: the bits it draws, and the fast kernel against the reference.
+#include <algorithm>
+
+#include "emulator/kernels/base/layouts.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 #include "kernel_harness.hpp"
 #include "reference/rounding_bits.hpp"
 
@@ -189,6 +193,128 @@ TEST(StochasticCast, DrawsByTheIndexInTheSpaceOfItsChain) {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
       for (bool read : {false, true}) expect_draws_by_index(dtype, shape, read);
     }
+  }
+}
+
+// A program in the memory order of a channels-last tensor draws what one in row-major order does.
+TEST(StochasticCast, DrawsByTheRowMajorNumberInAnyMemoryOrder) {
+  const RandomKey key{5, 7, 2, 3, 4};
+  for (const ir::Shape& shape : {ir::Shape{2, 3, 5, 7}, {1, 40, 4, 4}, {3, 16, 1, 33}}) {
+    for (DType dtype : {DType::kF16, DType::kBF16}) {
+      const ir::Attrs cast{{"dtype", dtype}};
+      TestTensor plain = random_f32(shape, 1);
+      KernelRun oracle("stochastic_cast", cast, {&plain});
+      run_reference(oracle, cast, key);
+      const auto last = Layout::Kind::kChannelsLast;
+      const ir::Shape space = memory_shape(shape, last), numbers = numbers_in_order(shape, last);
+      std::vector<int64_t> number(plain.type.elements());
+      for (int64_t i = 0; i < plain.type.elements(); ++i) {
+        for (int64_t rest = i, d = 3; d >= 0; rest /= space[d--]) {
+          number[i] += rest % space[d] * numbers[d];
+        }
+      }
+      TestTensor x({DType::kF32, space}), y({dtype, space});
+      for (size_t i = 0; i < number.size(); ++i) x.f32()[i] = plain.f32()[number[i]];
+      TileProgramBuilder builder(space, numbers);
+      const int a = builder.input(x.type);
+      builder.output(
+          builder.op(ops::registry().get("stochastic_cast"), cast, {a}, {dtype}, key.op_id)[0]);
+      const auto program = builder.finish();
+      std::vector<std::byte> scratch(program->scratch_bytes() + 64);
+      void* aligned = scratch.data();
+      size_t left = scratch.size();
+      std::align(64, left - 64, aligned, left);
+      std::byte* buffers[] = {x.data.data(), y.data.data()};
+      for (int64_t first = 0; first < x.type.elements(); first += 101) {
+        const int64_t cols = std::min<int64_t>(101, x.type.elements() - first);
+        program->run(buffers, {.first = first, .cols = cols}, static_cast<std::byte*>(aligned),
+                     key);
+      }
+      for (size_t i = 0; i < number.size(); ++i) {
+        ASSERT_EQ(y.at(i), oracle.outputs[0].at(number[i])) << "element " << number[i];
+      }
+    }
+  }
+}
+
+// A block of sums with a random place and a random ending.
+struct EndedBlock {
+  DType dtype;
+  int64_t image, all_rows, columns, row, column, rows, width;
+  bool scales, adds, limits;
+
+  explicit EndedBlock(std::mt19937& random) {
+    auto up_to = [&](int64_t n) { return 1 + static_cast<int64_t>(random() % n); };
+    constexpr int64_t kImages[] = {1, 5, 16, 36, 49};
+    dtype = random() % 2 == 0 ? DType::kF16 : DType::kBF16;
+    image = kImages[random() % std::size(kImages)];
+    all_rows = image * up_to(3) + (image == 1 ? up_to(70) : 0), columns = up_to(90);
+    row = up_to(all_rows) - 1, rows = up_to(all_rows - row);
+    column = up_to(columns) - 1, width = up_to(columns - column);
+    scales = random() % 2 == 0, adds = random() % 2 == 0, limits = random() % 2 == 0;
+  }
+  // Returns the number of an element of the whole tensor in row-major order.
+  int64_t number(int64_t i, int64_t j) const {
+    return (i / image * columns + j) * image + i % image;
+  }
+};
+
+float rounded_like(DType dtype, float x, uint32_t random) {
+  const bool half = dtype == DType::kF16;
+  return static_cast<float>(
+      reference::rounded_at_random(x, random, half ? 11 : 8, half ? -14 : -126));
+}
+
+void expect_the_ending_of_the_reference(const EndedBlock& b, uint32_t seed) {
+  TestTensor sums(DType::kF32, {b.rows, b.width}, -4, 4, seed);
+  TestTensor scale(DType::kF32, {b.columns}, -2, 2, seed + 1);
+  TestTensor shift(DType::kF32, {b.columns}, -2, 2, seed + 2);
+  TestTensor added(b.dtype, {b.all_rows, b.columns}, -3, 3, seed + 3);
+  TestTensor ended({b.dtype, {b.all_rows, b.columns}});
+  for (int64_t j = 0; j < b.columns; ++j) {  // products are exact
+    scale.f32()[j] = std::copysign(std::exp2(std::round(scale.f32()[j])), scale.f32()[j]);
+  }
+  RoundingBits bits[3];
+  HalfEnding ending;
+  ending.rounding.at_random = true, ending.rounding.image = b.image;
+  for (int part = 0; part < 3; ++part) {
+    bits[part] = RoundingBits({5, 7, 2, 3, 4}, part);
+    ending.rounding.keys[part][0] = bits[part].first(0);
+    ending.rounding.keys[part][1] = bits[part].second();
+  }
+  if (b.scales) ending.scale = scale.f32(), ending.shift = shift.f32();
+  if (b.adds) ending.added = reinterpret_cast<const uint16_t*>(added.data.data());
+  if (b.limits) ending.low = -0.5f, ending.high = 2;
+  ending.to = reinterpret_cast<uint16_t*>(ended.data.data());
+  ending.row_step = b.columns, ending.element = element_of(b.dtype);
+  kernel_set().half_blocks.end(ending.from(b.row, b.column), sums.f32(), b.width, b.rows, b.width);
+  for (int64_t i = 0; i < b.all_rows; ++i) {
+    for (int64_t j = 0; j < b.columns; ++j) {
+      const int64_t at = i * b.columns + j, row = i - b.row, column = j - b.column;
+      if (row < 0 || row >= b.rows || column < 0 || column >= b.width) {
+        ASSERT_EQ(ended.at(at), 0) << "an element beyond the block";
+        continue;
+      }
+      float x = sums.f32()[row * b.width + column];
+      auto round = [&](int part) {
+        x = rounded_like(b.dtype, x, bits[part].of(static_cast<uint64_t>(b.number(i, j))));
+      };
+      round(EndingRounding::kSum);
+      if (b.scales) x = x * scale.f32()[j] + shift.f32()[j], round(EndingRounding::kScaled);
+      if (b.adds) x += static_cast<float>(added.at(at)), round(EndingRounding::kAdded);
+      if (b.limits) x = std::clamp(x, -0.5f, 2.0f);
+      ASSERT_EQ(ended.at(at), x) << "row " << i << ", column " << j;
+    }
+  }
+}
+
+TEST(StochasticCast, EndsBlocksOfSumsByTheNumbersOfTheirElements) {
+  std::mt19937 random(11);
+  for (uint32_t trial = 0; trial < 400; ++trial) {
+    const EndedBlock block(random);
+    SCOPED_TRACE(trial);
+    expect_the_ending_of_the_reference(block, trial);
+    if (HasFatalFailure()) return;
   }
 }
 

@@ -87,7 +87,7 @@ void CarriedLayouts::estimate(const Node& node) {
     estimate(*op);
   }
   const Chain* chain = chain_of(node);
-  if (!chain || chain->random) return;
+  if (!chain) return;
   Layout layout;
   for (ValueId id : chain->inputs) {
     const bool full = id != kNoValue && plan_.fills(id, chain->space);

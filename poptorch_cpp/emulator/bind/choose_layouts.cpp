@@ -225,27 +225,58 @@ class ValueLayouts {
       id = made;
     }
     std::optional<ChainNode> apart;
-    if (op && op->epilogue && !settle_epilogue(*op)) {
+    std::vector<ReorderNode> ended;
+    if (op && op->epilogue && !settle_epilogue(*op, ended)) {
       op->epilogue->inputs[0] = op->outputs[0];
       apart = ChainNode{std::move(*op->epilogue)};
       op->epilogue.reset();
     }
     result_.push_back(std::move(node));
     for (ReorderNode& move : after) result_.emplace_back(std::move(move));
+    for (ReorderNode& move : ended) result_.emplace_back(std::move(move));
     if (apart) settle_chain(std::move(*apart));
   }
 
-  // Makes the chain work in the element order of the producer's memory. Returns false if it cannot.
-  bool settle_epilogue(OpNode& node) {
+  // Makes the chain work in the element order of the producer's memory. Outputs that cannot have
+  // this order are reordered afterwards, in `after`. Returns false where this moves more memory
+  // than a reorder of the producer's result does.
+  bool settle_epilogue(OpNode& node, std::vector<ReorderNode>& after) {
     Chain& chain = *node.epilogue;
     const Layout layout = storage(node.outputs[0]).layout;
-    if (layout.kind != LayoutKind::kPlain && chain.random) return false;
+    int64_t moved = 0;
     for (ValueId id : chain.outputs) {
-      if (!(storage(id).layout == layout) && !storage(id).takes_any_layout()) return false;
+      if (storage(id).layout == layout || storage(id).takes_any_layout()) continue;
+      if (!is_made_by(chain, id)) return false;
+      moved += plan_.value(id).type.bytes();
     }
-    for (ValueId id : chain.outputs) storage(id).layout = layout;
+    if (moved > plan_.value(node.outputs[0]).type.bytes()) return false;
+    for (ValueId& id : chain.outputs) {
+      if (storage(id).layout == layout) continue;
+      if (storage(id).takes_any_layout()) {
+        storage(id).layout = layout;
+        continue;
+      }
+      const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
+      storage(made).layout = layout;
+      storage(made).writers = 1;
+      after.push_back(ReorderNode{made, id});
+      for (ChainOp& op : chain.ops) {
+        std::replace(op.results.begin(), op.results.end(), id, made);
+        std::replace(op.inputs.begin(), op.inputs.end(), id, made);
+      }
+      copies_[{id, layout.kind}] = made;
+      id = made;
+    }
     take_inputs(chain, layout);
     return true;
+  }
+  // Returns whether the chain writes the whole value, and nothing else has the value's memory.
+  bool is_made_by(const Chain& chain, ValueId id) {
+    return plan_.fills(id, chain.space) && storage(id).base == Base::kArena &&
+           storage(id).writers == 1 &&
+           std::none_of(chain.inputs.begin(), chain.inputs.end(), [&](ValueId input) {
+             return input != kNoValue && plan_.value(input).storage == plan_.value(id).storage;
+           });
   }
 
   void take_inputs(Chain& chain, const Layout& layout) {
@@ -277,7 +308,6 @@ class ValueLayouts {
     for (ValueId id : chain.outputs) {
       if (!storage(id).takes_any_layout()) return storage(id).layout;
     }
-    if (chain.random) return {};
     for (ValueId id : chain.inputs) {
       if (!plan_.fills(id, chain.space)) continue;
       const Layout& layout = storage(id).layout;

@@ -106,7 +106,7 @@ std::shared_ptr<const TileProgram> KernelMaker::tile_program(const ChainSpec& ch
   const ir::Shape& space = values_.value(chain.outputs[0]).type.shape;
   const ValueId ordering = produced == kNoValue ? chain.outputs[0] : produced;
   const Layout::Kind order = values_.storage_of(ordering).layout.kind;
-  TileProgramBuilder builder(memory_shape(space, order));
+  TileProgramBuilder builder(memory_shape(space, order), numbers_in_order(space, order));
   std::vector<int> registers;
   for (ValueId source : chain.sources) {
     const ValueId id = source == kNoValue ? produced : source;

@@ -26,6 +26,15 @@ Shape memory_shape(const Shape& shape, Layout::Kind kind) {
   return ordered;
 }
 
+Shape numbers_in_order(const Shape& shape, Layout::Kind kind) {
+  const Shape numbers = ir::row_major_strides(shape);
+  Shape ordered;
+  for (int64_t d : memory_order(static_cast<int64_t>(shape.size()), kind)) {
+    ordered.push_back(numbers[d]);
+  }
+  return ordered;
+}
+
 Shape memory_strides(const Shape& shape, Layout::Kind kind) {
   const Shape order = memory_order(static_cast<int64_t>(shape.size()), kind);
   const Shape dense = ir::row_major_strides(memory_shape(shape, kind));

@@ -13,6 +13,10 @@ ir::Shape memory_order(int64_t rank, Layout::Kind kind);
 // Returns `shape` in memory order.
 ir::Shape memory_shape(const ir::Shape& shape, Layout::Kind kind);
 
+// Returns the strides of the elements' row-major numbers, one for every dimension of
+// memory_shape(shape, kind).
+ir::Shape numbers_in_order(const ir::Shape& shape, Layout::Kind kind);
+
 // Returns strides in elements of a dense tensor of `shape`, one for every dimension of the *type*.
 ir::Shape memory_strides(const ir::Shape& shape, Layout::Kind kind);
 

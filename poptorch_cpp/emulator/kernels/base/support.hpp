@@ -62,6 +62,7 @@ class Epilogue {
     program_->run_product(buffers, first, product, scratch, args.random);
   }
   // Returns whether the epilogue is an ending of the kernel's result, which is not used otherwise.
+  // The result has the type of the ending, but for an ending of halves at random: it has floats.
   bool is_ending() const { return is_ending_of(Element::kFloat); }
   bool is_half_ending() const {
     return is_ending_of(Element::kHalf) || is_ending_of(Element::kBfloat);
@@ -78,6 +79,7 @@ class Epilogue {
     HalfEnding whole = inputs_of_ending<HalfEnding>(args);
     whole.row_step = columns;
     whole.element = program_->ending()->element;
+    if (program_->ending()->at_random) whole.rounding = program_->ending_rounding(args.random);
     return whole.from(i, j);
   }
   // Output 0 of the block is in block.source, or in its own buffer when that is nullptr.
@@ -93,17 +95,9 @@ class Epilogue {
   }
   template <typename E>
   E inputs_of_ending(const KernelArgs& args) const {
-    const EndingForm& form = *program_->ending();
     std::byte* buffers[kMaxKernelBuffers];
     gather(args, buffers);
-    auto at = [&]<typename Pointer>(Pointer& pointer, int number) {
-      pointer = number < 0 ? nullptr : reinterpret_cast<Pointer>(buffers[number]);
-    };
-    E whole;
-    at(whole.scale, form.scale), at(whole.shift, form.shift), at(whole.added, form.added);
-    at(whole.to, program_->inputs());
-    whole.low = form.low, whole.high = form.high;
-    return whole;
+    return ending_in<E>(*program_->ending(), buffers, program_->inputs());
   }
   void gather(const KernelArgs& args, std::byte** buffers) const {
     buffers[0] = args.buffers[output_];

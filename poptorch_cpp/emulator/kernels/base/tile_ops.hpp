@@ -55,8 +55,9 @@ struct MicroArgs {
   const void* src[kMaxSources];
   const double* immediates;
   const HeldAs* held;
-  // The index of the first element and the key of the words, for steps that round at random.
-  uint32_t index, key[2];
+  // The index of the first element and the key of the words, for steps that round at random. The
+  // indices of neighbours differ by `index_step`; only some steps support another number than 1.
+  uint32_t index, index_step, key[2];
 
   MicroArgs() {}
 

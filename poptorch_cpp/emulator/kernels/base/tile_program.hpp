@@ -54,6 +54,7 @@ class TileProgram {
                            std::byte* scratch, const RandomKey& random) const = 0;
   // Returns the program as an ending of input 0's columns, the space's innermost dimension.
   virtual const std::optional<EndingForm>& ending() const = 0;
+  virtual EndingRounding ending_rounding(const RandomKey& random) const = 0;
 };
 
 // Returns whether a program with this op draws random numbers, for rounding.
@@ -63,6 +64,9 @@ bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs);
 class TileProgramBuilder {
  public:
   explicit TileProgramBuilder(ir::Shape shape);
+  // The same for a shape in memory order. Elements draw random bits by their number, which has
+  // these strides: it is the number in the tensors' row-major order.
+  TileProgramBuilder(ir::Shape shape, const ir::Shape& numbers);
   ~TileProgramBuilder();
 
   // Returns true when op() will accept the op: an element-wise row, or an update, on supported
@@ -80,7 +84,7 @@ class TileProgramBuilder {
   // Adds one op on registers (-1: an absent operand); returns one register per result. Updates
   // return the new values of the operands they write, in the order of `writes` (to be given to
   // output()). Operand shapes are those of their registers, broadcast. `op_id` is part of the key
-  // of random rounding, whose element index is that of the space.
+  // of random rounding.
   std::vector<int> op(const ir::OpDef& def, const ir::Attrs& attrs,
                       const std::vector<int>& operands, const std::vector<ir::DType>& results,
                       uint64_t op_id = 0);

@@ -93,8 +93,8 @@ std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
   if (shape.depthwise()) {
     if (auto kernel = make_depthwise_halves(request, shape)) return kernel;
   }
-  const ir::DType dtype = request.outputs[0].dtype;
-  if (sums_of_halves(dtype, shape) == 1 && !repays_matrices(dtype, shape)) {
+  const int sums = sums_of_halves(request.outputs[0].dtype, shape);
+  if (sums == 1 && !repays_matrices(request.inputs[0]->dtype, shape)) {
     if (auto kernel = bind_widened(request, bind_onednn_conv)) return kernel;
   }
   return make_conv_halves(request, shape, forward_weights(shape));
@@ -201,17 +201,21 @@ void add_conv_kernels(KernelTable& table) {
   table.add({.op = "conv",
              .bind = bind_conv_of_type,
              .choose_layouts = choose_layouts_of_conv,
-             .takes_epilogue = true});
+             .takes_epilogue = true,
+             .reads_halves = true});
   table.add({.op = "conv_transpose",
              .bind = bind_floats<bind_transpose>,
              .choose_layouts = choose_channels_last,
-             .takes_epilogue = true});
+             .takes_epilogue = true,
+             .reads_halves = true});
   table.add({.op = "conv_grad_input",
              .bind = bind_grad_input_of_type,
-             .choose_layouts = choose_channels_last});
+             .choose_layouts = choose_channels_last,
+             .reads_halves = true});
   table.add({.op = "conv_grad_weight",
              .bind = bind_grad_weight_of_type,
-             .choose_layouts = choose_channels_last});
+             .choose_layouts = choose_channels_last,
+             .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator

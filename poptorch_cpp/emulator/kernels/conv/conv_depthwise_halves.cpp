@@ -16,7 +16,7 @@ class ForwardHalves final : public Depthwise {
         bias_(request.inputs.size() > 2 && request.inputs[2]),
         sums_(sums_of_halves(request.outputs[0].dtype, shape)),
         whole_(shape.taps() / sums_ * sums_),
-        load_(load_fn(request.outputs[0].dtype)) {
+        load_(load_fn(request.inputs[0]->dtype)) {
     parts_ = parts_for(ns_, s_.out_pixels());
   }
   int phases() const override { return 2; }
@@ -31,6 +31,7 @@ class ForwardHalves final : public Depthwise {
     if (phase == 0) return prepare(args);
     const uint16_t* x = input_of<uint16_t>(args, 0);
     const Range pixels = part_of(s_.out_pixels(), parts_, task);
+    const HalfEnding ending = end_.ending(args, 0, 0, c_);
     auto along = [&](int d, int64_t at, int64_t k) { return input_of_tap(d, at, k); };
     for_runs(pixels, s_.out, s_.in, s_.strides[2], along,
              [&](int64_t p, int64_t count, const Taps& taps) {
@@ -46,7 +47,7 @@ class ForwardHalves final : public Depthwise {
                             .sums = sums_,
                             .channels = c_,
                             .step = s_.strides[2] * c_},
-                           count, end_.ending(args, p, 0, c_));
+                           count, ending.from(p, 0));
              });
     if (!end_.has_chain()) return;
     end_.run_chain(args, {.first = pixels.begin * c_, .cols = pixels.size() * c_}, args.scratch);

@@ -19,7 +19,7 @@ class ConvHalves final : public BoundKernel {
         reads_(shape),
         weights_(weights),
         end_(request),
-        dtype_(request.outputs[0].dtype),
+        dtype_(request.inputs[0]->dtype),
         element_(element_of(dtype_)),
         bias_(request.inputs.size() > 2 && request.inputs[2]),
         pointwise_(shape.pointwise()) {
@@ -159,9 +159,13 @@ int sums_of_halves(ir::DType dtype, const ConvShape& shape) {
 }
 
 bool has_one_half_type(const KernelRequest& request) {
-  const ir::DType dtype = request.outputs[0].dtype;
-  return ir::is_half(dtype) && std::all_of(request.inputs.begin(), request.inputs.end(),
-                                           [&](const auto& t) { return !t || t->dtype == dtype; });
+  const ir::DType dtype = request.inputs[0]->dtype, made = request.outputs[0].dtype;
+  const Epilogue epilogue(request);
+  const bool ends_in_halves = made == ir::DType::kF32 && epilogue.is_half_ending() &&
+                              request.epilogue->ending()->element == element_of(dtype);
+  return ir::is_half(dtype) && (made == dtype || ends_in_halves) &&
+         std::all_of(request.inputs.begin(), request.inputs.end(),
+                     [&](const auto& t) { return !t || t->dtype == dtype; });
 }
 
 std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,

@@ -17,7 +17,7 @@ constexpr int kPartialSums = 4;  // of an output, in eager torch's order
 // Returns the sums of each output of a convolution of halves: kPartialSums or 1.
 int sums_of_halves(ir::DType dtype, const ConvShape& shape);
 
-// Returns nullptr unless the operands and the result have the same half type. With flipped weights
+// Returns nullptr unless has_one_half_type(request). With flipped weights
 // it has one sum, and bfloat16 needs an even number of input channels in a group.
 std::unique_ptr<BoundKernel> make_conv_halves(const KernelRequest& request, const ConvShape& shape,
                                               const WeightView& weights);
@@ -31,7 +31,8 @@ std::unique_ptr<BoundKernel> make_ordered_conv(const KernelRequest& request, con
 std::unique_ptr<BoundKernel> make_depthwise_halves(const KernelRequest& request,
                                                    const ConvShape& shape);
 
-// Returns whether all types of a request are the same half type.
+// Returns whether all operands have the same half type, and so has the result or what an ending
+// makes of it.
 bool has_one_half_type(const KernelRequest& request);
 
 // The end of a block of sums of a kernel whose result is of halves: they are rounded, and the chain
@@ -41,7 +42,7 @@ class HalfEnd {
   explicit HalfEnd(const KernelRequest& request)
       : epilogue_(request),
         output_(static_cast<int>(request.inputs.size())),
-        element_(element_of(request.outputs[0].dtype)) {}
+        element_(element_of(request.inputs[0]->dtype)) {}
   int64_t scratch_bytes() const { return epilogue_.scratch_bytes(); }
   int64_t estimated_ns(int64_t elements) const { return epilogue_.estimated_ns(elements); }
   // Returns the ending of the block that begins at row i and column j of the result, which has

@@ -224,15 +224,20 @@ class Gemm final : public BoundKernel {
       Ending ending;
       if (has_ending()) ending = epilogue_.ending(args, row, cols.begin, p_.n);
       HalfEnding half_ending;
-      if (half_result_) half_ending = end_of_halves(args, row, cols.begin, first);
+      if (ends_in_halves()) half_ending = end_of_halves(args, row, cols.begin, first);
       gemm_packed(rows.size(), cols.size(), p_.k, a, packed_b(args, batch, cols.begin).data, p_.k,
                   added, c, ldc, false, reinterpret_cast<float*>(args.scratch + packing_at_),
                   p_.b.element, has_ending() ? &ending : nullptr,
-                  half_result_ ? &half_ending : nullptr, by_parts_);
+                  ends_in_halves() ? &half_ending : nullptr, by_parts_);
     }
-    if (has_ending() || has_half_ending()) return;
-    const bool rounded = route_ == Route::kPacked && !half_partials_;
-    if (half_result_ && !rounded) round(args, c, rows.size(), cols.size(), first);
+    if (has_ending()) return;
+    if (epilogue_.is_half_ending()) {
+      if (ends_in_halves()) return;
+      const HalfEnding ending =
+          epilogue_.half_ending(args, batch * p_.m + rows.begin, cols.begin, p_.n);
+      return kernel_set().half_blocks.end(ending, c, ldc, rows.size(), cols.size());
+    }
+    if (half_result_ && !ends_in_halves()) round(args, c, rows.size(), cols.size(), first);
     if (epilogue_) run_epilogue(args, rows.size(), cols.size(), first);
   }
 
@@ -249,13 +254,14 @@ class Gemm final : public BoundKernel {
     }
   }
 
-  bool has_half_ending() const {
-    return route_ == Route::kPacked && half_result_ && !half_partials_ &&
-           epilogue_.is_half_ending();
+  // Returns whether the product makes halves of its sums.
+  bool ends_in_halves() const {
+    return route_ == Route::kPacked && !half_partials_ &&
+           (half_result_ || epilogue_.is_half_ending());
   }
   // Returns where a block of halves ends that begins at element `first`, in this row and column.
   HalfEnding end_of_halves(const KernelArgs& args, int64_t row, int64_t col, int64_t first) const {
-    if (has_half_ending()) return epilogue_.half_ending(args, row, col, p_.n);
+    if (epilogue_.is_half_ending()) return epilogue_.half_ending(args, row, col, p_.n);
     HalfEnding rounding;
     rounding.to = keep_ ? buffer_of<uint16_t>(args, output_) + first
                         : reinterpret_cast<uint16_t*>(args.scratch + halves_at_);

@@ -4,11 +4,13 @@
 
 #include "emulator/kernels/sets/half_endings.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/random_endings.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
-constexpr int kVectorsOfHalves = 2;                        // of channels
+constexpr int kVectorsOfHalves = 2;  // of channels
+constexpr int64_t kHeldChannels = kVectorsOfHalves * kLanes;
 constexpr int kPixelsOfHalves = kRegisters == 32 ? 6 : 2;  // at most; each has a sum and a total
 
 // A block of `Vectors` vectors of channels, from channel c on, of `Pixels` pixels from number p on.
@@ -45,7 +47,8 @@ struct Block {
     }
   }
 
-  void run(const HalfEnder<element>& e, int64_t row_step) const {
+  template <typename Ender>
+  void run(const Ender& e, int64_t row_step) const {
     Widest totals[Pixels][Vectors], bias[Vectors] = {};
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
@@ -95,6 +98,43 @@ void group(const HalfDepthwiseRun& r, int64_t p, const HalfEnding& ending) {
   }
 }
 
+// Stores the sums of `Pixels` pixels from number p on, of at most kHeldChannels from channel c on,
+// in rows of as many.
+template <Element element, int Pixels>
+void hold_group(const HalfDepthwiseRun& r, int64_t p, int64_t c, float* held) {
+  const SumStore sums{held, p * kHeldChannels + c};
+  int64_t left = std::min(r.channels - c, kHeldChannels);
+  if (left == kHeldChannels) {
+    return Block<element, Pixels, kVectorsOfHalves, true>{r, p, c, kLanes}.run(sums, kHeldChannels);
+  }
+  if (left >= kLanes) {
+    Block<element, Pixels, 1, true>{r, p, c, kLanes}.run(sums, kHeldChannels);
+    c += kLanes, left -= kLanes;
+  }
+  for (int64_t i = 0; left > 0 && i < Pixels; ++i) {
+    Block<element, 1, 1, false>{r, p + i, c, left}.run(sums, kHeldChannels);
+  }
+}
+
+// A hash of the random bits serves many pixels.
+template <Element element, int... P>
+void by_blocks(std::integer_sequence<int, P...>, const HalfDepthwiseRun& r, int64_t pixels,
+               const HalfEnding& e) {
+  static constexpr decltype(&hold_group<element, 1>) kGroups[] = {hold_group<element, P + 1>...};
+  alignas(64) float held[RowWords::kRows * kHeldChannels];
+  for (int64_t p = 0; p < pixels; p += RowWords::kRows) {
+    const int64_t rows = std::min(pixels - p, RowWords::kRows);
+    for (int64_t c = 0; c < r.channels; c += kHeldChannels) {
+      for (int64_t i = 0; i < rows; i += kPixelsOfHalves) {
+        kGroups[std::min<int64_t>(rows - i, kPixelsOfHalves) - 1](r, p + i, c,
+                                                                  held + i * kHeldChannels);
+      }
+      end_at_random<element>(e.from(p, c), held, kHeldChannels, rows,
+                             std::min(r.channels - c, kHeldChannels));
+    }
+  }
+}
+
 template <Element element, int... P>
 void by_groups(std::integer_sequence<int, P...>, const HalfDepthwiseRun& r, int64_t pixels,
                const HalfEnding& e) {
@@ -108,10 +148,13 @@ void by_groups(std::integer_sequence<int, P...>, const HalfDepthwiseRun& r, int6
 
 void depthwise_halves(const HalfDepthwiseRun& r, int64_t pixels, const HalfEnding& e) {
   constexpr std::make_integer_sequence<int, kPixelsOfHalves> kCounts;
-  if (e.element == Element::kHalf) {
-    by_groups<Element::kHalf>(kCounts, r, pixels, e);
+  const bool half = e.element == Element::kHalf;
+  if (e.rounding.at_random) {
+    half ? by_blocks<Element::kHalf>(kCounts, r, pixels, e)
+         : by_blocks<Element::kBfloat>(kCounts, r, pixels, e);
   } else {
-    by_groups<Element::kBfloat>(kCounts, r, pixels, e);
+    half ? by_groups<Element::kHalf>(kCounts, r, pixels, e)
+         : by_groups<Element::kBfloat>(kCounts, r, pixels, e);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "emulator/kernels/sets/half_endings.hpp"
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/sets/random_endings.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -31,6 +32,7 @@ void end_rows(const HalfEnding& e, const float* sums, int64_t step, int64_t rows
 }  // namespace
 
 constinit const HalfBlocks kHalfBlocks = {
-    .end_rows = {end_rows<Element::kHalf>, end_rows<Element::kBfloat>}};
+    .end_rows = {end_rows<Element::kHalf>, end_rows<Element::kBfloat>},
+    .end_rows_at_random = {end_at_random<Element::kHalf>, end_at_random<Element::kBfloat>}};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

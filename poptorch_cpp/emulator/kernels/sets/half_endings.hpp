@@ -6,13 +6,16 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
-// Ends vectors of sums. It holds the ending in registers: a store of halves could change it in
-// memory, as far as the compiler knows.
+// Ends vectors of sums. It holds the parts of the ending in registers, for which the compiler must
+// see them as separate members: a store of halves could change them in memory, as far as it knows.
 template <Element element>
 class HalfEnder {
  public:
   explicit HalfEnder(const HalfEnding& ending)
-      : e_(ending),
+      : scale_(ending.scale),
+        shift_(ending.shift),
+        added_(ending.added),
+        to_(ending.to),
         least_(spread<Widest>(ending.low)),
         most_(spread<Widest>(ending.high)),
         chains_(ending.scale || ending.added || ending.low > -INFINITY || ending.high < INFINITY) {}
@@ -23,11 +26,11 @@ class HalfEnder {
   };
   template <bool whole>
   [[gnu::always_inline]] Chain chain(int64_t column, int64_t count) const {
-    if (!e_.scale) return {spread<Widest>(1), spread<Widest>(0)};
+    if (!scale_) return {spread<Widest>(1), spread<Widest>(0)};
     auto floats = [count](const float* x) __attribute__((always_inline)) {
       return whole ? load<Widest>(x) : load(x, first_lanes(count));
     };
-    return {floats(e_.scale + column), floats(e_.shift + column)};
+    return {floats(scale_ + column), floats(shift_ + column)};
   }
 
   // Ends a vector whose first element has number `i` from the block's first element. Only the first
@@ -36,15 +39,15 @@ class HalfEnder {
   [[gnu::always_inline]] void end(Widest sum, const Chain& chain, int64_t i, int64_t count) const {
     if (chains_) {
       sum = E::round(sum);
-      if (e_.scale) sum = E::round(fmadd(sum, chain.scale, chain.shift));
-      if (e_.added) sum = E::round(sum + halves<whole>(e_.added + i, count));
+      if (scale_) sum = E::round(fmadd(sum, chain.scale, chain.shift));
+      if (added_) sum = E::round(sum + halves<whole>(added_ + i, count));
       sum = sum < least_ ? least_ : sum;
       sum = sum > most_ ? most_ : sum;
     }
-    if (whole) return E::store_all(e_.to + i, sum);
+    if (whole) return E::store_all(to_ + i, sum);
     uint16_t held[kLanes];
     E::store_all(held, sum);
-    std::memcpy(e_.to + i, held, static_cast<size_t>(count) * sizeof(uint16_t));
+    std::memcpy(to_ + i, held, static_cast<size_t>(count) * sizeof(uint16_t));
   }
 
  private:
@@ -54,9 +57,27 @@ class HalfEnder {
     return whole ? E::template load_all<Widest>(x) : E::load_first(x, count);
   }
 
-  const HalfEnding e_;
+  const float *const scale_, *const shift_;
+  const uint16_t* const added_;
+  uint16_t* const to_;
   const Widest least_, most_;
   const bool chains_;
+};
+
+// Stores the sums of a block instead of ending them, in whole vectors.
+struct SumStore {
+  float* held;
+  int64_t first;  // the number of the block's first element
+
+  struct Chain {};
+  template <bool whole>
+  Chain chain(int64_t, int64_t) const {
+    return {};
+  }
+  template <bool whole>
+  [[gnu::always_inline]] void end(Widest sum, Chain, int64_t i, int64_t) const {
+    store(held + (i - first), sum);
+  }
 };
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

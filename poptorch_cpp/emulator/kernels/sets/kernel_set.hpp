@@ -106,11 +106,12 @@ using EndRows = void (*)(const HalfEnding&, const float* sums, int64_t step, int
                          int64_t columns);
 // Routines for blocks of f16, then those of bf16.
 struct HalfBlocks {
-  EndRows end_rows[2];
+  EndRows end_rows[2], end_rows_at_random[2];
 
   void end(const HalfEnding& ending, const float* sums, int64_t step, int64_t rows,
            int64_t columns) const {
-    end_rows[ending.element == Element::kBfloat](ending, sums, step, rows, columns);
+    const EndRows* by_type = ending.rounding.at_random ? end_rows_at_random : end_rows;
+    by_type[ending.element == Element::kBfloat](ending, sums, step, rows, columns);
   }
 };
 

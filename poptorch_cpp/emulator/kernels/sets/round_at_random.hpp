@@ -76,9 +76,7 @@ constexpr bool kRoundsPairs = kLanes == 16;
 
 // Rounds kRounded elements to floats, or to halves in memory.
 template <typename To, typename Y>
-[[gnu::always_inline]] inline void round_together(const float* x, Y* y, uint32_t index,
-                                                  const uint32_t* key) {
-  const WidestWords words = random_words(index, key);
+[[gnu::always_inline]] inline void round_by_words(const float* x, Y* y, WidestWords words) {
   if constexpr (kRoundsPairs) {
     To::put(y, load<Widest>(x), load<Widest>(x + kLanes), words);
   } else {
@@ -95,6 +93,59 @@ template <typename To, typename Y>
         To::Stored::store_all(y + k, load<Widest>(rounded + k));
       }
     }
+  }
+}
+
+template <typename To, typename Y>
+[[gnu::always_inline]] inline void round_together(const float* x, Y* y, uint32_t index,
+                                                  const uint32_t* key) {
+  round_by_words<To>(x, y, random_words(index, key));
+}
+
+using LaneHalves = uint16_t __attribute__((vector_size(2 * kLanes)));
+
+// Returns reference::rounding_bits() of kLanes elements whose indices are `step` apart, computed on
+// vectors.
+[[gnu::always_inline]] inline WidestWords bits_apart(uint32_t index, uint32_t step, uint32_t first,
+                                                     uint32_t second) {
+  WidestWords at, multiplier;
+  for (uint32_t k = 0; k < kLanes; ++k) at[k] = index + k * step;
+  if (step % reference::kBlockElements == 0) {
+    multiplier = WidestWords{} + reference::kMultipliers[index % reference::kBlockElements / 2];
+  } else {
+    for (uint32_t k = 0; k < kLanes; ++k) {
+      multiplier[k] = reference::kMultipliers[at[k] % reference::kBlockElements / 2];
+    }
+  }
+  const WidestWords x = reference::block_hash(at / reference::kBlockElements, first, second);
+  const WidestWords word = reference::rounding_word(x, multiplier);
+  return (word >> (at % 2 * 16)) & 0xffffu;
+}
+
+// Rounds n elements whose indices are `step` apart, so that each needs a separate hash.
+template <typename To, typename Y>
+void round_apart(const float* x, Y* y, int64_t n, uint32_t index, uint32_t step,
+                 const uint32_t* key) {
+  const uint32_t first = key[0], second = key[1];
+  for (int64_t i = 0; i < n; i += kRounded) {
+    const uint32_t begin = index + static_cast<uint32_t>(i) * step;
+    uint16_t random[kRounded];
+    for (uint32_t k = 0; k < kRounded; k += kLanes) {
+      const WidestWords bits = bits_apart(begin + k * step, step, first, second);
+      const auto halves = __builtin_convertvector(bits, LaneHalves);
+      std::memcpy(random + k, &halves, sizeof(halves));
+    }
+    WidestWords words;
+    std::memcpy(&words, random, sizeof(words));
+    if (i + kRounded <= n) {
+      round_by_words<To>(x + i, y + i, words);
+      continue;
+    }
+    float held[kRounded] = {};
+    Y rounded[kRounded];
+    std::copy(x + i, x + n, held);
+    round_by_words<To>(held, rounded, words);
+    std::copy_n(rounded, n - i, y + i);
   }
 }
 

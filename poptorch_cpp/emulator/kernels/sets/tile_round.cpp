@@ -10,7 +10,11 @@ using ir::DType;
 // `Y` is float for a register, and uint16_t for halves in memory.
 template <typename To, typename Y>
 void round_tile(const MicroArgs& a, int64_t n) {
-  round_elements<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.key);
+  if (a.index_step == 1) {
+    round_elements<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.key);
+  } else {
+    round_apart<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.index_step, a.key);
+  }
 }
 
 // The source stays a register of floats; the result is held as halves.

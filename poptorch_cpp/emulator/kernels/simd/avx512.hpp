@@ -92,6 +92,11 @@ inline Words16 spread_pair(uint32_t a, uint32_t b) {
   const __m512i all = _mm512_set1_epi32(static_cast<int>(a));
   return reinterpret_cast<Words16>(_mm512_mask_set1_epi32(all, 0xff00, static_cast<int>(b)));
 }
+// Returns the words with the numbers `at`.
+inline Words16 permuted(Words16 words, Words16 at) {
+  return reinterpret_cast<Words16>(
+      _mm512_permutexvar_epi32(reinterpret_cast<__m512i>(at), reinterpret_cast<__m512i>(words)));
+}
 
 // These round a and then b at random, each lane by 16 bits of `random`, in their order. They add
 // the bits to the fraction that the type drops, and drop the rest of the sum.

@@ -32,9 +32,10 @@ std::vector<Result> results_of(const KernelRequest& request) {
   return made;
 }
 
-// Random numbers follow the elements' row-major order.
+// Updates that round at random support only row-major order.
 void choose_layouts(KernelRequest& request) {
-  if (!rounds_at_random(*request.op, request.attrs)) return choose_elementwise_layouts(request);
+  const bool plain = !request.op->writes.empty() && rounds_at_random(*request.op, request.attrs);
+  if (!plain) return choose_elementwise_layouts(request);
   std::fill(request.input_layouts.begin(), request.input_layouts.end(), Layout{});
   std::fill(request.output_layouts.begin(), request.output_layouts.end(), Layout{});
 }
@@ -52,7 +53,8 @@ std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   const ir::Type& type = update ? *request.inputs[0] : request.outputs[0];
   const Shape& result = type.shape;
   const Layout& layout = update ? request.input_layouts[0] : request.output_layouts[0];
-  TileProgramBuilder builder(memory_shape(result, layout.kind));
+  TileProgramBuilder builder(memory_shape(result, layout.kind),
+                             numbers_in_order(result, layout.kind));
   std::vector<int> registers;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const auto& operand = request.inputs[i];

@@ -4,15 +4,12 @@
 #include "emulator/kernels/tile/tile_walk.hpp"
 
 namespace poptorch::emulator {
-namespace {
 
 reference::RoundingBits bits_of(const RandomRounding& rounding, RandomKey key) {
   key.op_id = rounding.op_id;
   if (rounding.same_in_replicas) key.replica = 0;
   return reference::RoundingBits(key, rounding.stream);
 }
-
-}  // namespace
 
 void PlannedProgram::fill(int reg, const void* element, void* slot, int64_t count) const {
   TileBuffer scalar{.dtype = registers_[reg].dtype,
@@ -76,7 +73,7 @@ void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
   MicroArgs args = arguments_of(step, registers);
   if (step.rounding) {
     const reference::RoundingBits bits = bits_of(*step.rounding, random);
-    args.index = static_cast<uint32_t>(first);
+    args.index = static_cast<uint32_t>(first), args.index_step = 1;
     args.key[0] = bits.first(static_cast<uint64_t>(first));
     args.key[1] = bits.second();
   }
@@ -151,6 +148,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   if (row_ > 0 && block.rows == 1 && block.first % row_ != 0 && block.cols > row_) {
     return run_from_whole_row(buffers, block, scratch, random);
   }
+  if (ends_columns() && run_as_ending(buffers, block, random)) return;
   void* registers[kMaxRegisters];
   fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
   Walk walk;

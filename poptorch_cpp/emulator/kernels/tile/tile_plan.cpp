@@ -38,11 +38,18 @@ std::string PlannedProgram::text() const {
   return out;
 }
 
+bool PlannedProgram::rounds_at_random() const {
+  return std::any_of(instructions_.begin(), instructions_.end(),
+                     [](const TileStep& step) { return step.rounding.has_value(); });
+}
+
 // Merges neighbouring dimensions that every buffer walks as one, and drops those of size 1.
 void PlannedProgram::collapse() {
   std::vector<TileBuffer*> all;
   for (TileBuffer& b : inputs_) all.push_back(&b);
   for (TileBuffer& b : outputs_) all.push_back(&b);
+  if (!rounds_at_random()) numbers_.strides.clear();
+  if (!numbers_.strides.empty()) all.push_back(&numbers_);
   std::vector<Shape> merged(all.size());
   for (size_t d = 0; d < shape_.size(); ++d) {
     if (shape_[d] == 1) continue;
@@ -67,6 +74,7 @@ void PlannedProgram::collapse() {
     all[b]->strides = merged[b];
     all[b]->dense = merged[b] == dense;
   }
+  if (numbers_.dense) numbers_.strides.clear();
   if (sizes_.size() > kMaxDims) throw InternalError("[tile program] too many dimensions.");
 }
 
@@ -97,7 +105,8 @@ bool PlannedProgram::can_take_product() const {
     return false;
   const TileStep& step = instructions_[0];
   const int own = inputs_[0].reg;
-  if (step.rounding && ir::element_count(shape_) > kSameKey) return false;
+  const bool in_order = numbers_.strides.empty() && ir::element_count(shape_) <= kSameKey;
+  if (step.rounding && !in_order) return false;
   if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
   if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;
   auto one_number = [&](int reg) {
@@ -142,6 +151,7 @@ void PlannedProgram::place() {
         return registers_[reg].hyper_parameter || registers_[reg].first_only;
       });
   ending_ = find_ending();
+  if (!ending_) find_random_ending();
   takes_product_ = !inputs_.empty() && can_take_product();
   assign_slots();
 }
@@ -178,9 +188,7 @@ void PlannedProgram::classify_inputs() {
 // Finds the inputs that repeat, for instance a number for each channel, and those that have a
 // number for each of many short rows. run_rows() draws no random numbers.
 void PlannedProgram::find_rows() {
-  const bool random = std::any_of(instructions_.begin(), instructions_.end(),
-                                  [](const TileStep& step) { return step.rounding.has_value(); });
-  if (sizes_.size() != 2 || random) return;
+  if (sizes_.size() != 2 || rounds_at_random()) return;
   auto repeats = [](const TileBuffer& b) { return b.strides == Shape{0, 1}; };
   const bool short_rows = sizes_[1] < kLeastRun;  // each longer one is a tile
   auto of_rows = [&](const TileBuffer& b) { return short_rows && b.strides == Shape{1, 0}; };

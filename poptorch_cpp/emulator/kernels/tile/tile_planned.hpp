@@ -8,6 +8,7 @@
 
 #include "emulator/kernels/base/tile_program.hpp"
 #include "emulator/kernels/tile/tile_steps.hpp"
+#include "reference/rounding_bits.hpp"
 
 namespace poptorch::emulator {
 
@@ -48,6 +49,7 @@ class PlannedProgram final : public TileProgram {
            const RandomKey& random) const override;
   bool takes_product() const override { return takes_product_; }
   const std::optional<EndingForm>& ending() const override { return ending_; }
+  EndingRounding ending_rounding(const RandomKey& random) const override;
   void run_product(std::byte* const* buffers, int64_t first, const NarrowProduct& product,
                    std::byte* scratch, const RandomKey& random) const override;
 
@@ -56,12 +58,19 @@ class PlannedProgram final : public TileProgram {
   struct Walk;
   struct Position;
 
+  bool rounds_at_random() const;
   void shorten();
   void place();
   bool is_held_as_in_memory(const TileBuffer& buffer) const;
   void classify_inputs();
   void find_rows();
   std::optional<EndingForm> find_ending() const;
+  void find_random_ending();
+  // Returns whether the program is an ending at random whose numbers run down the columns.
+  bool ends_columns() const { return ending_ && ending_->at_random && ending_image_ > 1; }
+  // Returns false if the block is neither of whole rows nor of parts of rows.
+  bool run_as_ending(std::byte* const* buffers, const TileBlock& block,
+                     const RandomKey& random) const;
   void choose_direct_outputs();
   void assign_slots();
   bool can_take_product() const;
@@ -83,6 +92,11 @@ class PlannedProgram final : public TileProgram {
   int64_t period_of(const TileBlock& block, bool contiguous) const;
   void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
+  // Runs the step on `count` elements of the next part of the tile, and advances `args` past them.
+  void run_part(const TileStep& step, int64_t count, MicroArgs& args) const;
+  // Does so for a segment whose first element has number `first`.
+  void run_numbered(const TileStep& step, const reference::RoundingBits& bits, int64_t first,
+                    int64_t count, MicroArgs& args) const;
   int64_t bytes_between(int reg) const;  // from one element of the register to the next
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.
@@ -92,6 +106,9 @@ class PlannedProgram final : public TileProgram {
 
   ir::Shape shape_;
   ir::Shape sizes_;  // collapsed, innermost last
+  // The strides of the elements' numbers, if they are not in the order of the space and steps round
+  // at random.
+  TileBuffer numbers_;
   std::vector<TileBuffer> inputs_, outputs_;
   std::vector<TileStep> instructions_;
   std::vector<Register> registers_;
@@ -104,6 +121,11 @@ class PlannedProgram final : public TileProgram {
   bool one_run_ = false;  // each tile is a part of one run
   bool takes_product_ = false;
   std::optional<EndingForm> ending_;
+  std::optional<RandomRounding> ending_roundings_[3];  // by EndingRounding::Part
+  int64_t ending_image_ = 1;
 };
+
+// Returns the random bits of a rounding.
+reference::RoundingBits bits_of(const RandomRounding& rounding, RandomKey key);
 
 }  // namespace poptorch::emulator

@@ -83,6 +83,7 @@ TileStep step_of(const MicroQuery& query, uint64_t op_id) {
   step.held_fn = row->held_fn;
   if (row->immediates) step.immediates = row->immediates(query);
   if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
+  step.takes_index_step = step.op == "stochastic_cast";
   return step;
 }
 
@@ -96,6 +97,12 @@ bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs) {
 
 TileProgramBuilder::TileProgramBuilder(Shape shape) : impl_(new Impl) {
   impl_->program->shape_ = std::move(shape);
+}
+TileProgramBuilder::TileProgramBuilder(Shape shape, const Shape& numbers)
+    : TileProgramBuilder(std::move(shape)) {
+  if (numbers != ir::row_major_strides(impl_->program->shape_)) {
+    impl_->program->numbers_.strides = numbers;
+  }
 }
 TileProgramBuilder::~TileProgramBuilder() = default;
 

@@ -182,12 +182,31 @@ int64_t PlannedProgram::bytes_between(int reg) const {
   return r.as_stored ? ir::size_of(r.dtype) : register_bytes(register_class(r.dtype));
 }
 
-// Each element draws the bits of its index in the space. Where the upper half of the index changes,
-// so does the key.
+void PlannedProgram::run_part(const TileStep& step, int64_t count, MicroArgs& args) const {
+  step.fn(args, count);
+  for (size_t k = 0; k < step.sources.size(); ++k) {
+    if (step.sources[k] < 0) continue;
+    args.src[k] = args.in<std::byte>(k) + count * bytes_between(step.sources[k]);
+  }
+  for (size_t k = 0; k < step.results.size(); ++k) {
+    args.dst[k] = args.out<std::byte>(k) + count * bytes_between(step.results[k]);
+  }
+}
+
+// Each element draws the bits of its number. Where the upper half of the number changes, so does
+// the key.
 void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void** registers) const {
   const reference::RoundingBits& bits = walk.random[step.rounding->number];
   MicroArgs args = arguments_of(step, registers);
   args.key[1] = bits.second();
+  if (!numbers_.strides.empty()) {
+    for (int s = 0; s < walk.segments; ++s) {
+      const int64_t first = offset_of(numbers_, walk.index[s], sizes_.size());
+      run_numbered(step, bits, first, walk.length[s], args);
+    }
+    return;
+  }
+  args.index_step = 1;
   for (int s = 0; s < walk.segments;) {
     int64_t at = walk.linear[s], end = at + walk.length[s];
     for (++s; s < walk.segments && walk.linear[s] == end; ++s) end += walk.length[s];
@@ -195,17 +214,23 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
       const int64_t count = std::min(end, (at / kSameKey + 1) * kSameKey) - at;
       args.index = static_cast<uint32_t>(at);
       args.key[0] = bits.first(static_cast<uint64_t>(at));
-      step.fn(args, count);
+      run_part(step, count, args);
       at += count;
-      if (at == end && s == walk.segments) return;
-      for (size_t k = 0; k < step.sources.size(); ++k) {
-        if (step.sources[k] < 0) continue;
-        args.src[k] = args.in<std::byte>(k) + count * bytes_between(step.sources[k]);
-      }
-      for (size_t k = 0; k < step.results.size(); ++k) {
-        args.dst[k] = args.out<std::byte>(k) + count * bytes_between(step.results[k]);
-      }
     }
+  }
+}
+
+void PlannedProgram::run_numbered(const TileStep& step, const reference::RoundingBits& bits,
+                                  int64_t first, int64_t count, MicroArgs& args) const {
+  const int64_t stride = numbers_.strides.back(), last = first + (count - 1) * stride;
+  const bool together = step.takes_index_step && first / kSameKey == last / kSameKey;
+  const int64_t part = together ? count : 1;
+  args.index_step = static_cast<uint32_t>(stride);
+  for (int64_t i = 0; i < count; i += part) {
+    const int64_t at = first + i * stride;
+    args.index = static_cast<uint32_t>(at);
+    args.key[0] = bits.first(static_cast<uint64_t>(at));
+    run_part(step, part, args);
   }
 }
 

@@ -27,6 +27,7 @@ struct TileStep {
   std::vector<double> immediates;
   std::string text;
   std::optional<RandomRounding> rounding = std::nullopt;
+  bool takes_index_step = false;  // see MicroArgs
   const HalfForms* halves = nullptr;
   MicroFn held_fn = nullptr;  // for registers that hold elements as memory does: see `held`
   HeldAs held = {};

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "emulator/kernels/tile/tile_planned.hpp"
-#include "reference/rounding_bits.hpp"
 
 namespace poptorch::emulator {
 
