@@ -308,6 +308,8 @@ class ValueLayouts {
     for (ValueId id : chain.outputs) {
       if (!storage(id).takes_any_layout()) return storage(id).layout;
     }
+    // Tiles have few pixels, so that almost every element would need a separate hash.
+    if (chain.random) return {};
     for (ValueId id : chain.inputs) {
       if (!plan_.fills(id, chain.space)) continue;
       const Layout& layout = storage(id).layout;

@@ -93,7 +93,8 @@ class OneDnnGradWeight final : public BoundKernel {
 
 }  // namespace
 
-// The project's loops are as fast for single pixels, and where a task has few pixels for large sums.
+// The project's loops are as fast for single pixels, and where a task has few pixels for large
+// sums.
 bool suits_onednn_weights(const ConvShape& shape) {
   if (shape.batch == 1 || shape.flops() < onednn::kLeastFlops) return false;
   if (shape.groups > 1) return true;

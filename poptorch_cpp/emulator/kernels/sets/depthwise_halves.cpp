@@ -81,6 +81,22 @@ struct Block {
   }
 };
 
+// Stores the sums of a block of pixels and channels, in whole vectors.
+struct SumStore {
+  float* held;
+  int64_t first;  // the number of the block's first element
+
+  struct Chain {};
+  template <bool whole>
+  Chain chain(int64_t, int64_t) const {
+    return {};
+  }
+  template <bool whole>
+  [[gnu::always_inline]] void end(Widest sum, Chain, int64_t i, int64_t) const {
+    store(held + (i - first), sum);
+  }
+};
+
 template <Element element, int Pixels>
 void group(const HalfDepthwiseRun& r, int64_t p, const HalfEnding& ending) {
   const HalfEnder<element> e(ending);

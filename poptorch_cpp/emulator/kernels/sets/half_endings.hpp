@@ -64,20 +64,4 @@ class HalfEnder {
   const bool chains_;
 };
 
-// Stores the sums of a block instead of ending them, in whole vectors.
-struct SumStore {
-  float* held;
-  int64_t first;  // the number of the block's first element
-
-  struct Chain {};
-  template <bool whole>
-  Chain chain(int64_t, int64_t) const {
-    return {};
-  }
-  template <bool whole>
-  [[gnu::always_inline]] void end(Widest sum, Chain, int64_t i, int64_t) const {
-    store(held + (i - first), sum);
-  }
-};
-
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -6,7 +6,6 @@
 
 #include "emulator/kernels/sets/half_endings.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/random_endings.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -61,8 +60,7 @@ struct OrderedTile {
     }
   }
 
-  template <typename Ender>
-  void run(const Ender& ender, int64_t row_step, int64_t columns) const {
+  void run(const HalfEnder<Element::kHalf>& ender, int64_t row_step, int64_t columns) const {
     Widest totals[Rows][Vectors] = {};
     for (int sum = 0; sum < r.sums; ++sum) {
       Widest sums[Rows][Vectors] = {};
@@ -73,7 +71,7 @@ struct OrderedTile {
         for (int v = 0; v < Vectors; ++v) totals[row][v] = totals[row][v] + sums[row][v];
       }
     }
-    const Ender e = ender;  // in registers
+    const HalfEnder<Element::kHalf> e = ender;  // in registers
 #pragma GCC unroll 2
     for (int v = 0; v < Vectors; ++v) {
       const int64_t column = j + v * kLanes, count = std::min<int64_t>(kLanes, columns - column);
@@ -82,9 +80,10 @@ struct OrderedTile {
     }
   }
 
-  template <bool whole, typename Ender>
-  [[gnu::always_inline]] void end(const Ender& e, const Widest (&totals)[Rows][Vectors], int v,
-                                  int64_t column, int64_t count, int64_t row_step) const {
+  template <bool whole>
+  [[gnu::always_inline]] void end(const HalfEnder<Element::kHalf>& e,
+                                  const Widest (&totals)[Rows][Vectors], int v, int64_t column,
+                                  int64_t count, int64_t row_step) const {
     const auto chain = e.template chain<whole>(column, count);
     Widest bias{};
     if (r.bias) {
@@ -97,20 +96,20 @@ struct OrderedTile {
   }
 };
 
-template <Element element, typename Ender, int Vectors, int Rows>
-void ordered_tile(const OrderedSums& r, const OrderedPanels<element>& panels, const Ender& e,
-                  int64_t row_step, int64_t i, int64_t j, int64_t columns) {
+template <Element element, int Vectors, int Rows>
+void ordered_tile(const OrderedSums& r, const OrderedPanels<element>& panels,
+                  const HalfEnder<Element::kHalf>& e, int64_t row_step, int64_t i, int64_t j,
+                  int64_t columns) {
   OrderedTile<element, Rows, Vectors>{r, panels, i, j}.run(e, row_step, columns);
 }
 
 // Computes the columns [j, end) of one group of panels.
-template <Element element, typename Ender, int... R>
+template <Element element, int... R>
 void ordered_rows(std::integer_sequence<int, R...>, const OrderedSums& r,
                   const OrderedPanels<element>& panels, int64_t rows, int64_t j, int64_t end,
-                  const Ender& e, int64_t row_step) {
-  static constexpr decltype(&ordered_tile<element, Ender, 1, 1>)
-      kTiles[kOrderedVectors][kOrderedRows] = {{ordered_tile<element, Ender, 1, R + 1>...},
-                                               {ordered_tile<element, Ender, 2, R + 1>...}};
+                  const HalfEnder<Element::kHalf>& e, int64_t row_step) {
+  static constexpr decltype(&ordered_tile<element, 1, 1>) kTiles[kOrderedVectors][kOrderedRows] = {
+      {ordered_tile<element, 1, R + 1>...}, {ordered_tile<element, 2, R + 1>...}};
   const int64_t blocks = (rows + kOrderedRows - 1) / kOrderedRows;
   for (; j < end; j += kOrderedVectors * kLanes) {
     const auto& tiles = kTiles[end - j > kLanes];
@@ -121,39 +120,23 @@ void ordered_rows(std::integer_sequence<int, R...>, const OrderedSums& r,
   }
 }
 
-// Does so for all rows, and ends them. Sums that are rounded at random are held.
-template <Element element>
-void ordered_columns(const OrderedSums& r, const OrderedPanels<element>& panels, int64_t rows,
-                     int64_t j, int64_t end, const HalfEnding& ending) {
-  constexpr std::make_integer_sequence<int, kOrderedRows> kRows;
-  if (!ending.rounding.at_random) {
-    const HalfEnder<Element::kHalf> e(ending);
-    return ordered_rows<element>(kRows, r, panels, rows, j, end, e, ending.row_step);
-  }
-  alignas(64) float sums[RowWords::kRows * kOrderedColumns];
-  OrderedSums some = r;
-  for (int64_t i = 0; i < rows; i += RowWords::kRows) {
-    const int64_t count = std::min(rows - i, RowWords::kRows);
-    some.a = r.a + i * r.a_row;
-    ordered_rows<element>(kRows, some, panels, count, j, end, SumStore{sums, j}, kOrderedColumns);
-    end_at_random<Element::kHalf>(ending.from(i, j), sums, kOrderedColumns, count, end - j);
-  }
-}
-
 }  // namespace
 
 void ordered_sums(const OrderedSums& r, int64_t rows, int64_t columns, const HalfEnding& ending) {
+  constexpr std::make_integer_sequence<int, kOrderedRows> kRows;
+  const HalfEnder<Element::kHalf> e(ending);
+  const int64_t row_step = ending.row_step;
   const bool converts_once = rows > 2 * kOrderedRows && r.depth <= kDepth;
   alignas(64) float held[kOrderedColumns * kDepth];
   for (int64_t j = 0; j < columns; j += kOrderedColumns) {
     const int64_t end = std::min(j + kOrderedColumns, columns), step = r.depth * kPanel;
     const uint16_t* panels = r.packed + j * r.depth;
     if (!converts_once) {
-      ordered_columns<Element::kHalf>(r, {panels, step}, rows, j, end, ending);
+      ordered_rows<Element::kHalf>(kRows, r, {panels, step}, rows, j, end, e, row_step);
       continue;
     }
     to_floats_of<Element::kHalf>(panels, held, (end - j + kPanel - 1) / kPanel * step);
-    ordered_columns<Element::kFloat>(r, {held, step}, rows, j, end, ending);
+    ordered_rows<Element::kFloat>(kRows, r, {held, step}, rows, j, end, e, row_step);
   }
 }
 
