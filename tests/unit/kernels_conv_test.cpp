@@ -180,7 +180,10 @@ INSTANTIATE_TEST_SUITE_P(Batches, Conv,
                                          Geometry{4, 40, 40, 40, {11, 13}, {3, 5}, 1, 2, 1},
                                          Geometry{3, 33, 33, 33, {9, 14}, {3, 3}, 1, 3, 2},
                                          Geometry{3, 16, 16, 16, {9, 14}, {5, 3}, 3, 1, 1},
-                                         Geometry{2, 16, 16, 1, {6, 6, 6}, {3, 3, 3}, 1, 1, 1}));
+                                         Geometry{2, 16, 16, 1, {6, 6, 6}, {3, 3, 3}, 1, 1, 1},
+                                         Geometry{2, 16, 24, 1, {8, 8, 8}, {3, 3, 3}, 1, 1, 1},
+                                         Geometry{4, 16, 24, 1, {32, 34}, {3, 3}, 2, 1, 1},
+                                         Geometry{3, 33, 40, 1, {300}, {5}, 1, 2, 2}));
 
 }  // namespace
 }  // namespace poptorch::emulator

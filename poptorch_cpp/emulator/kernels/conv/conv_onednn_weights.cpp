@@ -8,8 +8,8 @@ namespace {
 
 using onednn::Primitive;
 
-constexpr int64_t kLeastPixels = 256;   // of a task, for each of which the sums are read
-constexpr int64_t kMostSums = 8 << 20;  // of all tasks: a workspace of 32 MiB
+constexpr int64_t kLeastTaskPixels = 256;  // of a task, for each of which the sums are read
+constexpr int64_t kMostSums = 8 << 20;     // of all tasks: a workspace of 32 MiB
 
 class OneDnnGradWeight final : public BoundKernel {
  public:
@@ -100,7 +100,7 @@ bool suits_onednn_weights(const ConvShape& shape) {
   if (shape.groups > 1) return true;
   const int64_t image = shape.out_pixels() / shape.batch;
   const int64_t parts = onednn::parts_of_batch(shape, image * shape.out_channels);
-  return shape.taps() > 1 && shape.out_pixels() / parts >= kLeastPixels &&
+  return shape.taps() > 1 && shape.out_pixels() / parts >= kLeastTaskPixels &&
          parts * shape.out_channels * shape.depth() <= kMostSums;
 }
 

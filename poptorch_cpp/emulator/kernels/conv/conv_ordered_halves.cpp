@@ -8,8 +8,8 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr int64_t kMostPixels = 96, kLeastPixels = 24;  // of a block
-constexpr int64_t kBlockFloats = 12288;                 // of a block's patches: they stay in cache
+constexpr int64_t kMostBlockPixels = 96, kLeastBlockPixels = 24;  // of a block
+constexpr int64_t kBlockFloats = 12288;  // of a block's patches: they stay in cache
 
 // A product of patches as floats and packed weights, which stay halves.
 class OrderedConv final : public BoundKernel {
@@ -20,7 +20,7 @@ class OrderedConv final : public BoundKernel {
         weights_(weights),
         end_(request),
         bias_(request.inputs.size() > 2 && request.inputs[2]),
-        block_pixels_(std::clamp(kBlockFloats / s_.depth(), kLeastPixels, kMostPixels)) {
+        block_pixels_(std::clamp(kBlockFloats / s_.depth(), kLeastBlockPixels, kMostBlockPixels)) {
     const auto ns = static_cast<int64_t>(s_.flops() / 60);
     ns_ = ns + end_.estimated_ns(s_.out_pixels() * s_.out_channels);
     const int64_t wanted = parts_for(ns, 48);
