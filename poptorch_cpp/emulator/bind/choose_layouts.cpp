@@ -218,11 +218,7 @@ class ValueLayouts {
         storage(id).layout = wanted;
         continue;
       }
-      const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
-      storage(made).layout = wanted;
-      storage(made).writers = 1;
-      after.push_back(ReorderNode{made, id});
-      id = made;
+      id = in_another_layout(id, wanted, after);
     }
     std::optional<ChainNode> apart;
     std::vector<ReorderNode> ended;
@@ -235,6 +231,15 @@ class ValueLayouts {
     for (ReorderNode& move : after) result_.emplace_back(std::move(move));
     for (ReorderNode& move : ended) result_.emplace_back(std::move(move));
     if (apart) settle_chain(std::move(*apart));
+  }
+
+  // Returns a value to be made in the layout, from which `after` then makes `id`.
+  ValueId in_another_layout(ValueId id, const Layout& layout, std::vector<ReorderNode>& after) {
+    const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
+    storage(made).layout = layout;
+    storage(made).writers = 1;
+    after.push_back(ReorderNode{made, id});
+    return made;
   }
 
   // Makes the chain work in the element order of the producer's memory. Outputs that cannot have
@@ -262,10 +267,7 @@ class ValueLayouts {
         storage(id).layout = layout;
         continue;
       }
-      const ValueId made = plan_.add_value(plan_.value(id).type, plan_.value(id).name, ipu_);
-      storage(made).layout = layout;
-      storage(made).writers = 1;
-      after.push_back(ReorderNode{made, id});
+      const ValueId made = in_another_layout(id, layout, after);
       for (ChainOp& op : chain.ops) {
         std::replace(op.results.begin(), op.results.end(), id, made);
         std::replace(op.inputs.begin(), op.inputs.end(), id, made);
