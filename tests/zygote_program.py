@@ -52,10 +52,12 @@ class ImportAgain:
     def find_spec(self, name, path=None, target=None):
         if name != "poptorch":
             return None
-        sys.meta_path.remove(self)
-        return importlib.machinery.ModuleSpec(name, self)
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = self.spec.submodule_search_locations
+        return spec
 
     def create_module(self, spec):
+        sys.meta_path.remove(self)
         return self.modules["poptorch"]
 
     def exec_module(self, module) -> None:

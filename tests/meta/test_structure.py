@@ -15,10 +15,8 @@ def trees(texts):
     return {Path(f"{name}.py"): ast.parse(text) for name, text in texts.items()}
 
 
-def test_the_packages_keep_the_rules(capsys):
+def test_all_packages_are_checked():
     assert {path.parts[0] for path in check.sources()} == check.PACKAGES
-    assert check.main() == 0
-    assert "for type checkers only" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -164,9 +164,6 @@ def test_function_check_reports():
     assert len(found) == 1 + len(check.EXCEPTIONS) - len(lists)
 
 
-def test_tree_holds_layers_lengths_and_words():
+def test_limits_of_layers_are_for_headers_that_exist():
     layers = load_tool("check_layers")
-    assert layers.main() == 0
     assert [header for header in layers.REACH if not (layers.ROOT / header).is_file()] == []
-    assert load_tool("check_sources").main() == 0
-    assert load_tool("check_words").main() == 0

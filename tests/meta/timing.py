@@ -27,6 +27,12 @@ CLOCKS = {"time.monotonic", "time.perf_counter", "time.process_time", "time.time
 
 
 @functools.cache
+def parts_of(node):
+    """Returns all nodes below a node, which several questions visit."""
+    return tuple(ast.walk(node))
+
+
+@functools.cache
 def module_of(path):
     """Returns the top-level names of a file (name → node), and its imported files (name → path)."""
     tree, names, files = ast.parse(path.read_text()), {}, {}
@@ -68,7 +74,7 @@ def used_by(path, node):
     """Yields the nodes that a node names, each with its file."""
     _, names, files = module_of(path)
     found = []
-    for part in ast.walk(node):
+    for part in parts_of(node):
         if isinstance(part, (ast.Name, ast.arg)):
             name = part.id if isinstance(part, ast.Name) else part.arg
             if name in names:
@@ -96,7 +102,7 @@ def of_file(file, name):
 
 @functools.cache
 def uses_signals(node):
-    for part in ast.walk(node):
+    for part in parts_of(node):
         if isinstance(part, ast.Attribute):
             if part.attr in SIGNALS or SIGNAL.fullmatch(part.attr):
                 return True

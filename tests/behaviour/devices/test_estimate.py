@@ -7,6 +7,7 @@ import sys
 import poptorch
 import pytest
 import torch
+import zygote
 from torch.nn import functional as F
 
 
@@ -207,12 +208,12 @@ def test_the_command_estimates_a_script(tmp_path, meta):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "poptorch", "estimate", *["--meta"] * meta]
-    text = subprocess.run(
+    text = zygote.run(
         [*command, script, "--epochs", "3"], capture_output=True, text=True, check=True
     )
     assert text.stdout.count("samples/s") == 2
     assert "begins ['--epochs', '3']" in text.stderr and "never printed" not in text.stderr
-    done = subprocess.run(
+    done = zygote.run(
         [*command[:4], "--json", *command[4:], script], capture_output=True, text=True, check=True
     )
     first, second = json.loads(done.stdout)
@@ -224,5 +225,5 @@ def test_the_command_names_a_script_without_a_model(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("print('nothing')")
     command = [sys.executable, "-m", "poptorch", "estimate", script]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = zygote.run(command, capture_output=True, text=True)
     assert done.returncode == 2 and "ended without a model" in done.stderr
