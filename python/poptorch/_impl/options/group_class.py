@@ -18,9 +18,12 @@ class OptionGroup:
     """Holds the values of one table of options; raises for unknown names and wrong types."""
 
     ROWS: tuple[Row, ...] = ()
+    ROW_OF: dict[str, Row] = {}  # by attribute
 
     def __init_subclass__(cls, **keywords) -> None:
         super().__init_subclass__(**keywords)
+        # The first row of an attribute counts.
+        cls.ROW_OF = {name: row for row in reversed(cls.ROWS) for name in row.values()}
         for row in cls.__dict__.get("ROWS", ()):
             if row.name not in cls.__dict__:  # a method in the class has precedence
                 method = make_setter(row)
@@ -109,7 +112,7 @@ class OptionGroup:
         return AttributeError(f"Invalid attribute {name}.{hint}")
 
     def _find_row(self, attribute: str) -> Row | None:
-        return next((row for row in self.ROWS if attribute in row.values()), None)
+        return self.ROW_OF.get(attribute)
 
     def _row(self, attribute: str) -> Row:
         row = self._find_row(attribute)
@@ -219,7 +222,7 @@ def store(group: OptionGroup, values: dict[str, Any]) -> None:
     state = state_of(group)
     state.check_free()
     for name, value in values.items():
-        row = next(row for row in group.ROWS if name in row.values())
+        row = group.ROW_OF[name]
         if row.session is not None:
             row.session.record(state.session, value)
         elif row.created and value is None:
@@ -230,8 +233,7 @@ def store(group: OptionGroup, values: dict[str, Any]) -> None:
 
 def value_of(group: OptionGroup, attribute: str) -> Any:
     """Returns an option's value, or its default if it was not set."""
-    row = next(row for row in group.ROWS if attribute in row.values())
-    return row.value(group, attribute)
+    return group.ROW_OF[attribute].value(group, attribute)
 
 
 def groups_of(options: OptionGroup) -> dict[str, OptionGroup]:

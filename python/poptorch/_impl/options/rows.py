@@ -5,6 +5,7 @@ its value for the compiler. group_class.py makes classes from rows; core_table.p
 the compiler's table. types.pyi repeats the annotations of checks and setters for type checkers.
 """
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ HOST = "host"
 RECORDED = "recorded only: the emulator's values do not depend on it"
 
 
+@functools.cache
 def snake_case(name: str) -> str:
     """deviceIterations → device_iterations, autoRoundNumIPUs → auto_round_num_ipus."""
     name = re.sub(r"IPUs?|IO", lambda m: m[0].capitalize(), name)

@@ -102,7 +102,7 @@ def attach(
         )
     weights = weights.root()
     has_weights |= device.has_weights and not weights.host_has_changed()
-    seed = getattr(options, "random_seed", None)
+    seed = value_of(options, "random_seed")
     if seed is not None:
         logger.debug(f"Setting random seed to: {seed}")
     try:
