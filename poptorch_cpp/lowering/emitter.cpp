@@ -284,7 +284,10 @@ void Emitter::place_states() {
 program::Program Emitter::finish() {
   check_written_copies();
   place_states();
-  for (size_t i = 0; i < open_.size(); ++i) program_.ipus[i].body = std::move(open_[i].back());
+  for (size_t i = 0; i < open_.size(); ++i) {
+    program_.ipus[i].body = std::move(open_[i].back());
+    program_.ipus[i].body.shrink_to_fit();
+  }
   estimate_code(program_, device_, outlines_);
   return std::move(program_);
 }

@@ -24,8 +24,10 @@ class ChainWirer {
   ChainSpec run() {
     ChainSpec spec{.sources = chain_.inputs, .outputs = chain_.outputs};
     for (ValueId id : chain_.inputs) note(id == kNoValue ? produced_ : id);
+    spec.ops.reserve(chain_.ops.size());
     for (const ChainOp& op : chain_.ops) {
       ChainSpec::Op& wired = spec.ops.emplace_back(ChainSpec::Op{.instruction = op.number});
+      wired.operands.reserve(op.inputs.size());
       for (ValueId id : op.inputs) wired.operands.push_back(register_of(id));
       for (ValueId id : op.results) note(id);
     }

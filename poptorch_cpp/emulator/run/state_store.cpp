@@ -31,10 +31,7 @@ constexpr const char* kAccumulator = "accumulator";  // a kind of slot: see ir/m
 }  // namespace
 
 StateStore::StateStore(const Code& code, const StateBytes& initial, const Share& share, bool lazy)
-    : storages_(code.storages),
-      replicas_(code.program->replicas),
-      share_(share),
-      held_(code.storages.size()) {
+    : replicas_(code.program->replicas), share_(share) {
   for (const program::State& state : code.program->states) {
     by_name_.emplace(state.slot.name.text(), slots_.size());
     slots_.push_back({.state = &state,
@@ -42,26 +39,29 @@ StateStore::StateStore(const Code& code, const StateBytes& initial, const Share&
                       .storages = {},
                       .groups = share_.groups(program::groups_of(state.slot, replicas_))});
   }
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    const Storage& storage = storages_[i];
+  for (size_t i = 0; i < code.storages.size(); ++i) {
+    const Storage& storage = code.storages[i];
+    const auto id = static_cast<int32_t>(i);
     const auto index = static_cast<size_t>(storage.index);
     if (storage.base == Base::kState) {
       slots_[index].written |= storage.writers > 0;
-      slots_[index].storages.push_back(static_cast<int32_t>(i));
-      held_[i].slot = storage.index;
+      slots_[index].storages.push_back(id);
+      held_.emplace(id, Held{&storage, storage.index, {}});
     } else if (storage.base == Base::kConstant) {
-      held_[i].copies.push_back(make(storage, "a constant"));
-      put(static_cast<int32_t>(i), 0, code.program->constants[index].data());
+      held_.emplace(id, Held{&storage, -1, {}})
+          .first->second.copies.push_back(make(storage, "a constant"));
+      put(id, 0, code.program->constants[index].data());
     }
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = slots_[i];
     if (slot.storages.empty()) {
       // No instruction names the slot, but the session can still read and write it.
-      slot.storages.push_back(static_cast<int32_t>(held_.size()));
-      storages_.push_back(
+      const auto id = static_cast<int32_t>(code.storages.size() + unnamed_.size());
+      slot.storages.push_back(id);
+      unnamed_.push_back(
           {.base = Base::kState, .index = static_cast<int32_t>(i), .type = slot.state->slot.type});
-      held_.push_back({static_cast<int32_t>(i), {}});
+      held_.emplace(id, Held{&unnamed_.back(), static_cast<int32_t>(i), {}});
     }
     const auto given = initial ? initial(*slot.state) : nullptr;
     if (given || !lazy) fill(slot, given);
@@ -76,8 +76,8 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
   const ir::StateSlot& state = slot.state->slot;
   const int64_t bytes = state.type.bytes();
   for (int32_t storage : slot.storages) {
-    const Storage& described = storages_[storage];
-    std::vector<Memory>& held = held_[storage].copies;
+    const Storage& described = *held_.at(storage).storage;
+    std::vector<Memory>& held = held_.at(storage).copies;
     // Replicas of a group write separate copies: the first copy uses the memory that was given.
     std::vector<bool> taken(static_cast<size_t>(groups(slot)), storage != slot.storages[0]);
     for (int copy = 0; copy < copies(slot); ++copy) {
@@ -99,13 +99,12 @@ void StateStore::fill(const Slot& slot, const std::shared_ptr<std::byte>& given)
 }
 
 void StateStore::put(int32_t storage, int copy, const std::byte* plain) {
-  const Storage& described = storages_[storage];
-  std::byte* to = held_[storage].copies[copy].data();
-  from_plain(described.layout, described.type, plain, to);
+  const Held& held = held_.at(storage);
+  from_plain(held.storage->layout, held.storage->type, plain, held.copies[copy].data());
 }
 
 std::byte* StateStore::address(int32_t storage, int replica) const {
-  const Held& held = held_[storage];
+  const Held& held = held_.at(storage);
   if (held.slot < 0) return held.copies[0].data();
   const Slot& slot = slots_[held.slot];
   if (slot.written) {
@@ -166,7 +165,8 @@ void StateStore::read(const std::string& name, std::byte* data) const {
       initial ? std::memcpy(to, initial->data(), size) : std::memset(to, 0, size);
       continue;
     }
-    to_plain(storages_[own].layout, type, address(own, replica), data + place * type.bytes());
+    to_plain(held_.at(own).storage->layout, type, address(own, replica),
+             data + place * type.bytes());
   }
 }
 
@@ -182,7 +182,9 @@ std::vector<std::pair<int, int>> StateStore::remote_groups(const std::string& na
   return remote;
 }
 
-bool StateStore::is_held(const Slot& slot) const { return !held_[slot.storages[0]].copies.empty(); }
+bool StateStore::is_held(const Slot& slot) const {
+  return !held_.at(slot.storages[0]).copies.empty();
+}
 
 std::vector<int> StateStore::owners(const std::string& name) const {
   const Slot& slot = find(name);
@@ -234,7 +236,7 @@ void StateStore::restart() {
 void StateStore::begin_anew(const Slot& slot) {
   const auto& initial = slot.state->slot.initial;
   for (int32_t storage : slot.storages) {
-    std::vector<Memory>& copies = held_[storage].copies;
+    std::vector<Memory>& copies = held_.at(storage).copies;
     for (size_t copy = 0; copy < copies.size(); ++copy) {
       std::memset(copies[copy].data(), 0, static_cast<size_t>(copies[copy].bytes()));
       if (initial) put(storage, static_cast<int>(copy), initial->data());
@@ -245,7 +247,7 @@ void StateStore::begin_anew(const Slot& slot) {
 int64_t StateStore::state_bytes() const {
   int64_t bytes = 0;
   for (const Slot& slot : slots_) {
-    for (const Memory& memory : held_[slot.storages[0]].copies) {
+    for (const Memory& memory : held_.at(slot.storages[0]).copies) {
       bytes += memory.bytes();
     }
   }
@@ -254,18 +256,18 @@ int64_t StateStore::state_bytes() const {
 
 int64_t StateStore::constant_bytes() const {
   int64_t bytes = 0;
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    if (held_[i].slot >= 0 || storages_[i].copy_of >= 0) continue;
-    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  for (const auto& [_, held] : held_) {
+    if (held.slot >= 0 || held.storage->copy_of >= 0) continue;
+    for (const Memory& memory : held.copies) bytes += memory.bytes();
   }
   return bytes;
 }
 
 int64_t StateStore::copied_bytes() const {
   int64_t bytes = 0;
-  for (size_t i = 0; i < storages_.size(); ++i) {
-    if (storages_[i].copy_of < 0) continue;
-    for (const Memory& memory : held_[i].copies) bytes += memory.bytes();
+  for (const auto& [_, held] : held_) {
+    if (held.storage->copy_of < 0) continue;
+    for (const Memory& memory : held.copies) bytes += memory.bytes();
   }
   return bytes;
 }

@@ -5,6 +5,7 @@
 // Only replicas of this instance, and groups that have one, have copies.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -60,6 +61,7 @@ class StateStore {
   };
   // The copies of one storage.
   struct Held {
+    const Storage* storage;
     int32_t slot = -1;  // -1: a constant
     std::vector<Memory> copies;
   };
@@ -76,12 +78,12 @@ class StateStore {
   void put(int32_t storage, int copy, const std::byte* plain);
   void begin_anew(const Slot& slot);
 
-  support::Table<StorageId, Storage> storages_;
   int replicas_;
   Share share_;
   int64_t version_ = 0;
   support::Table<int, Slot> slots_;
-  support::Table<StorageId, Held> held_;
+  std::unordered_map<StorageId, Held> held_;         // of states and constants
+  std::deque<Storage> unnamed_;                      // of slots that no instruction names
   std::unordered_map<std::string, size_t> by_name_;  // look-up only
 };
 

@@ -200,6 +200,9 @@ std::shared_ptr<const TileProgram> TileProgramBuilder::finish() {
   impl_->program->collapse();
   impl_->program->shorten();
   impl_->program->place();
+  // Large models have many small programs, which live as long as the executable.
+  impl_->program->instructions_.shrink_to_fit();
+  impl_->program->registers_.shrink_to_fit();
   return std::exchange(impl_->program, std::make_shared<PlannedProgram>());
 }
 
