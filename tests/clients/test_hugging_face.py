@@ -186,6 +186,16 @@ def test_a_resumed_run_has_the_bits_of_the_whole_one(tmp_path):
         assert torch.equal(resumed.model.state_dict()[key], value), key
 
 
+@pytest.mark.shared
+def test_a_trainer_that_returns_to_an_earlier_step_takes_its_weights(tmp_path):
+    trainer = trainer_of("bert", 0.1)
+    trainer.train(2)
+    trainer.save(tmp_path)
+    whole = trainer.train(4)[:]
+    again = trainer.train(4, resume_from=tmp_path)[4:]
+    assert torch.equal(torch.stack(again), torch.stack(whole[2:]))
+
+
 def test_numbers_of_layers_must_fit():
     with pytest.raises(poptorch.Error, match="are 3 layers, but the model has 2"):
         trainer_of("bert", config=IPUConfig(layers_per_ipu=(1, 2)))

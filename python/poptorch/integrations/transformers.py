@@ -10,6 +10,7 @@ from typing import Any
 
 import poptorch
 import torch
+from poptorch._impl.options.parsing import meant_by
 from poptorch_core import Error
 from torch import nn
 
@@ -49,9 +50,10 @@ class IPUConfig:
         Raises:
             poptorch.Error: A name is unknown.
         """
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
-        if unknown:
-            raise Error(f"[transformers] IPUConfig has no {', '.join(unknown)}.")
+        known = [field.name for field in fields(cls)]
+        for name in values:
+            if name not in known:
+                raise Error(f"[transformers] IPUConfig has no {name}{meant_by(name, known)}.")
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
@@ -281,6 +283,8 @@ class IPUTrainer:
     def _load_weights(self, folder: Path) -> None:
         kind: Any = type(self.model)
         self.model.load_state_dict(kind.from_pretrained(folder).state_dict())
+        if self.training_model is not None:
+            self.training_model.copyWeightsToDevice()
 
     def _load_state(self, folder: Path) -> None:
         training_model = self.compile()
