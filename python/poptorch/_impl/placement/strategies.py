@@ -155,6 +155,13 @@ class ExecutionStrategy:
     liveness = Liveness.AlwaysLive
     separate_backward_phase = False
 
+    def __eq__(self, other: object) -> bool:
+        # The text of a strategy has all of it. Options compare their values after a copy.
+        return type(self) is type(other) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))  # stages may change
+
     @property
     def phase_count(self) -> int:
         """The number of phases that the strategy names; 0 unless it is phased."""
