@@ -76,16 +76,24 @@ def _apply_group(
     for key in values:
         if key not in known:
             names = known if name else known | set(groups) - {""}
-            hint = parsing.meant_by(str(key), names)
+            hint = _owner_of(str(key), groups) or parsing.meant_by(str(key), names)
             raise parsing.Refused(f"there is no option {name and name + '.'}{key}{hint}")
     for row, attribute, default in _attributes(group):  # in this order: some checks need it
         if _key(attribute) in values:
             try:
-                value = _stored(values[_key(attribute)], default)
+                value = _stored(values[_key(attribute)], default, _ENUMERATIONS.get(attribute))
                 _assign(group, row, attribute, value)
             except Exception as error:
                 text = getattr(error, "message", str(error))
                 raise parsing.Refused(f"{name and name + '.'}{_key(attribute)}: {text}") from None
+
+
+def _owner_of(key: str, groups: dict[str, OptionGroup]) -> str:
+    """Returns a hint that another group has an option of this name, or an empty text."""
+    for name, group in groups.items():
+        if key in {_key(attribute) for _, attribute, _ in _attributes(group)}:
+            return f". {name or 'The top level'} has it: write it there"
+    return ""
 
 
 def _assign(group: OptionGroup, row: Row, attribute: str, value: Any) -> None:
@@ -143,11 +151,21 @@ def _plain(attribute: str, value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else copy.deepcopy(value)
 
 
-def _stored(value: Any, default: Any) -> Any:
-    if isinstance(default, ExecutionStrategy) and isinstance(value, Mapping):
-        return strategy_dicts.from_dict(value)
+def _stored(value: Any, default: Any, kind: type[Enum] | None = None) -> Any:
+    """Converts a value of a dict to that of an option. kind: the enumeration of its numbers."""
+    if isinstance(default, Enum):
+        kind = type(default)
+    if isinstance(default, ExecutionStrategy):
+        if isinstance(value, Mapping):
+            return strategy_dicts.from_dict(value)
+        if isinstance(value, str):
+            raise parsing.Refused(f'a strategy is a dict, such as {{"kind": "{value}"}}')
     if isinstance(value, str) and isinstance(default, (int, Enum, torch.dtype)):
-        return parsing.member_named(value)
+        found = parsing.member_named(value)
+        if kind is not None and not isinstance(found, kind):
+            members = ", ".join(f"{kind.__name__}.{member.name}" for member in kind)
+            raise parsing.Refused(f"expected one of {members} but got {value!r}")
+        return found
     if isinstance(value, Mapping):
         return {name: _stored(part, None) for name, part in value.items()}
     is_list = isinstance(value, Sequence) and not isinstance(value, str)

@@ -57,7 +57,10 @@ def from_dict(given: Mapping[str, Any]) -> ExecutionStrategy:
     rest = dict(given)
     kind = _KINDS.get(rest.pop("kind", ""))
     if kind is None:
-        raise ValueError(f"[options] a strategy has a kind: one of {', '.join(_KINDS)}.")
+        raise ValueError(
+            f"[options] a strategy has a kind: one of {', '.join(_KINDS)}, not "
+            f"{given.get('kind')!r}."
+        )
     if issubclass(kind, PipelinedExecution):
         made: Any = _pipelined(kind, rest)
     else:
