@@ -29,8 +29,8 @@ std::vector<Value*> custom_gradients(GradBuilder& g) {
   const auto gradient = custom_call(g.op()).gradient();
   if (!gradient) {
     fail_gradient(g.op(),
-                  "has no gradient op, but a parameter's gradient passes through it. Declare one, "
-                  "or detach its inputs.");
+                  "has no gradient op, but a parameter's gradient passes through it. Declare one "
+                  "(in Python: @op.gradient, with the op's name), or detach its inputs.");
   }
   std::vector<Value*> operands;
   for (const auto& [kind, index] : gradient->inputs) {

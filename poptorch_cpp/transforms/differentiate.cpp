@@ -73,7 +73,8 @@ Op* find_loss(const Graph& graph) {
   if (final_losses.empty()) {
     throw UserError(
         "Couldn't find a loss in graph. A model for training must compute a loss: use one of "
-        "torch's loss functions, or poptorch.identity_loss. For inference, use "
+        "torch's loss functions, or poptorch.identity_loss. If forward computes it only in "
+        "training mode, call train() of the model first. For inference, use "
         "poptorch.inferenceModel, or pass training=False to plan() or estimate().");
   }
   // If there are several, those whose value is never used do not count.

@@ -127,6 +127,17 @@ def test_no_loss():
         poptorch.estimate(model, X)  # a new module is in training mode
 
 
+def test_a_loss_in_training_mode_only():
+    class Scored(torch.nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            return F.mse_loss(y, x) if self.training else y
+
+    model = Scored(4, 4).eval()
+    with pytest.raises(poptorch.Error, match="call train\\(\\) of the model first"):
+        poptorch.trainingModel(model)(torch.ones(2, 4))
+
+
 def test_two_losses():
     def losses(y):
         return F.mse_loss(y, y * 2), F.l1_loss(y, y * 3)

@@ -187,7 +187,8 @@ TEST(CustomOps, WithoutAGradientAreRefusedWhereOneIsNeeded) {
   EXPECT_EQ(
       text_of<support::Error>([&] { transforms::autodiff(main, {0}, {main.inputs()[0].get()}); }),
       "[autodiff] custom op 'ScaleSums' of domain 'test', version 3 has no gradient op, but a "
-      "parameter's gradient passes through it. Declare one, or detach its inputs.");
+      "parameter's gradient passes through it. Declare one (in Python: @op.gradient, with the "
+      "op's name), or detach its inputs.");
 }
 
 }  // namespace

@@ -327,6 +327,9 @@ class Trained(torch.nn.Module):
     [
         (None, "has no gradient op, but a parameter's gradient passes through it."),
         (lambda x, y, dy: dy[:2], "returns [2] for input 0, which is [3]."),
+        (None, "Declare one (in Python: @op.gradient, with the op's name)"),
+        (lambda x, dy: dy, "too many positional arguments. It takes 3 tensors: 1 inputs, then the"),
+        (lambda x, y, dy, z: dy, "missing a required argument: 'z'."),
         (lambda x, y, dy: (dy, dy), "returns 2 tensors for 1 inputs, of which 1 are floating."),
     ],
 )
@@ -336,6 +339,17 @@ def test_gradients_are_checked(gradient, text):
     with pytest.raises(poptorch.Error) as caught:
         model()
     assert text in str(caught.value)
+
+
+def test_gradients_of_attributes_take_these_by_keyword():
+    @poptorch.op
+    def scaled(x, scale=2.0):
+        return x * scale
+
+    scaled.gradient(lambda x, dy, scale: dy * scale)
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(poptorch.Error, match=r"and scale by keyword. Change .* \(x, dy, scale\)"):
+        scaled(x, scale=2.0).sum().backward()
 
 
 def test_none_is_a_gradient_of_zeros():

@@ -5,6 +5,7 @@ module converts between the op's arrays and the user's tensors.
 """
 
 import functools
+import inspect
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -215,6 +216,7 @@ class PythonOp:
         _replicas: int,
     ) -> list[np.ndarray]:
         assert self._gradient is not None
+        self._check_gradient_takes(inputs, len(arrays), attributes)
         tensors, results, _ = self._call(self._gradient, arrays, attributes)
         if len(results) not in (len(wanted), inputs):
             raise Error(
@@ -236,6 +238,23 @@ class PythonOp:
                 )
             made.append(_array(gradient.to(like.dtype)))
         return made
+
+    def _check_gradient_takes(self, inputs: int, count: int, attributes: dict[str, Any]) -> None:
+        """Raises Error if the gradient function cannot take `count` tensors and the attributes."""
+        assert self._gradient is not None
+        try:
+            signature = inspect.signature(self._gradient)
+        except (TypeError, ValueError):  # a builtin without a signature
+            return
+        try:
+            signature.bind(*range(count), **attributes)
+        except TypeError as error:
+            keywords = f", and {', '.join(attributes)} by keyword" if attributes else ""
+            raise Error(
+                f"[op] the gradient of {self._name} cannot be called: {error}. It takes {count} "
+                f"tensors: {inputs} inputs, then the outputs, then the gradients of the floating "
+                f"outputs{keywords}. Change its parameters from {signature}."
+            ) from None
 
 
 _FLOATS = {"f16", "bf16", "f32"}
