@@ -217,6 +217,7 @@ def test_the_command_estimates_a_script(tmp_path, meta):
         [*command[:4], "--json", *command[4:], script], capture_output=True, text=True, check=True
     )
     first, second = json.loads(done.stdout)
+    assert list(first)[-2:] == ["ipus", "report"]  # the figures of the whole come first
     assert (first["samples_per_run"], second["samples_per_run"]) == (4, 15)
     assert second["fits"] and second["report"]["cycles_per_run"] == second["cycles_per_run"]
 

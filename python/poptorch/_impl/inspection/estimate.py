@@ -111,12 +111,14 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the figures as a dictionary of plain values, which json.dumps() takes."""
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "ipus"}
-        return {
+        long = ("ipus", "report")
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in long}
+        return {  # short figures first, so that a reader of the text finds them
             **own,
             "fits": self.fits,
             "limiting_factor": self.limiting_factor,
             "ipus": [{**vars(ipu), "fits": ipu.fits} for ipu in self.ipus],
+            "report": self.report,
         }
 
     def __str__(self) -> str:
