@@ -24,9 +24,12 @@ class poplar_application_runtime_error(Error):
 
 def unsupported(name: str, cure: str = "") -> UnsupportedError:
     """Returns the error for a name of the API that is missing here; `cure`: what to do instead."""
+    api, page = "PopXL", "docs/popxl.md"
+    if name.startswith("popart."):
+        api, page = "PopART", "The reference of popart"
     return UnsupportedError(
-        f"[popxl] {name} is part of PopXL but is not implemented here. "
-        f"{cure + ' ' if cure else ''}docs/popxl.md lists what is missing."
+        f"[popxl] {name} is part of {api} but is not implemented here. "
+        f"{cure + ' ' if cure else ''}{page} lists what is missing."
     )
 
 

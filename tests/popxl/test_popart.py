@@ -111,7 +111,7 @@ def test_only_the_compilers_own_errors_change_their_class():
 @pytest.mark.parametrize("name", refused.NAMES)
 def test_names_without_meaning_are_refused_where_they_are_used(name):
     kind = getattr(popart, name)
-    with pytest.raises(UnsupportedError, match=f"popart.{name} is part of PopXL"):
+    with pytest.raises(UnsupportedError, match=f"popart.{name} is part of PopART"):
         kind()
 
 
