@@ -48,29 +48,55 @@ struct TransposeVector {
   }
 };
 
+// Copies the elements one by one: those of few rows or of few columns. A run of them stays in the
+// cache while the next row or column is copied.
+template <typename T>
+[[gnu::noinline]] void transpose_edge(const T* from, int64_t from_stride, T* to, int64_t to_stride,
+                                      int64_t rows, int64_t cols) {
+  constexpr int64_t kRun = 256;
+  for (int64_t c0 = 0; rows < cols && c0 < cols; c0 += kRun) {
+    const int64_t c1 = std::min(cols, c0 + kRun);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = c0; c < c1; ++c) to[c * to_stride + r] = from[r * from_stride + c];
+    }
+  }
+  for (int64_t r0 = 0; rows >= cols && r0 < rows; r0 += kRun) {
+    const int64_t r1 = std::min(rows, r0 + kRun);
+    for (int64_t c = 0; c < cols; ++c) {
+      for (int64_t r = r0; r < r1; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+    }
+  }
+}
+
 // Writes element [r, c] of `from`, which has `rows` rows of `cols` elements, to [c, r] of `to`.
 // Strides lie between rows of `from` and between rows of `to`.
 template <typename T>
 void transpose_matrix(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
                       int64_t cols) {
   using Square = TransposeVector<T>;
-  constexpr int64_t kBlock = 16, kSide = Square::kCount;  // a block stays in a few cache lines
-  for (int64_t r0 = 0; r0 < rows; r0 += kBlock) {
-    const int64_t r1 = std::min(rows, r0 + kBlock), whole_r = r0 + (r1 - r0) / kSide * kSide;
-    for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
-      const int64_t c1 = std::min(cols, c0 + kBlock), whole_c = c0 + (c1 - c0) / kSide * kSide;
-      for (int64_t c = c0; c < whole_c; c += kSide) {
-        for (int64_t r = r0; r < whole_r; r += kSide) {
-          Square::square(from + r * from_stride + c, from_stride, to + c * to_stride + r,
-                         to_stride);
-        }
+  constexpr int64_t kLine = 64 / sizeof(T), kSide = Square::kCount;
+  // A block fills whole cache lines of `to`, and stays in a few lines of `from`.
+  constexpr int64_t kRows = std::max<int64_t>(16, kLine);
+  const int64_t whole_rows = rows / kSide * kSide, whole_cols = cols / kSide * kSide;
+  for (int64_t r0 = 0; r0 < whole_rows; r0 += kRows) {
+    const int64_t r1 = std::min(whole_rows, r0 + kRows);
+    for (int64_t c = 0; c < whole_cols; c += kSide) {
+      // The processor does not recognise as many streams as `to` has rows.
+      for (int64_t i = 0; kRows == kLine && r1 < whole_rows && i < kSide; ++i) {
+        __builtin_prefetch(to + (c + i) * to_stride + r1, 1);
       }
-      for (int64_t c = c0; c < c1; ++c) {
-        for (int64_t r = c < whole_c ? whole_r : r0; r < r1; ++r) {
-          to[c * to_stride + r] = from[r * from_stride + c];
-        }
+      for (int64_t r = r0; r < r1; r += kSide) {
+        Square::square(from + r * from_stride + c, from_stride, to + c * to_stride + r, to_stride);
       }
     }
+  }
+  if (whole_cols < cols) {
+    transpose_edge(from + whole_cols, from_stride, to + whole_cols * to_stride, to_stride,
+                   whole_rows, cols - whole_cols);
+  }
+  if (whole_rows < rows) {
+    transpose_edge(from + whole_rows * from_stride, from_stride, to + whole_rows, to_stride,
+                   rows - whole_rows, cols);
   }
 }
 
