@@ -16,6 +16,12 @@ inline float sum_of(Widest v) {
   return sum_of(low + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
 }
 
+// The compiler converts general vectors in quarters.
+inline void to_doubles(Widest v, __m512d& low, __m512d& high) {
+  low = _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+  high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+}
+
 template <>
 inline Widest load_half<Widest>(const uint16_t* x) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)));

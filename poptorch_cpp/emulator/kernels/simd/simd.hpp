@@ -75,6 +75,20 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 constexpr int kLanes = kLanesOf<Widest>;
 using WidestWords = uint32_t __attribute__((vector_size(sizeof(Widest))));
 
+using WidestDoubles = double __attribute__((vector_size(sizeof(Widest))));
+#ifndef __AVX512F__
+template <int first, int... i>
+WidestDoubles half_as_doubles(Widest v, std::integer_sequence<int, i...>) {
+  return __builtin_convertvector(__builtin_shufflevector(v, v, (first + i)...), WidestDoubles);
+}
+// Converts the first half of the lanes, and the others.
+inline void to_doubles(Widest v, WidestDoubles& low, WidestDoubles& high) {
+  constexpr std::make_integer_sequence<int, kLanes / 2> kHalf;
+  low = half_as_doubles<0>(v, kHalf);
+  high = half_as_doubles<kLanes / 2>(v, kHalf);
+}
+#endif
+
 // Loads 2 * kLanes elements: the even ones, then the odd ones.
 inline void load_bfloats(const uint16_t* x, Widest* v) {
   WidestWords words;

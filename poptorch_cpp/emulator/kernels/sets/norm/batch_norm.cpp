@@ -1,48 +1,14 @@
 // Batch normalisation over rows of channels ([n, spatial..., c] in memory). Sums are in double, and
 // their parts join in order; one last pass applies them. Mean, deviation and y are rounded where
 // torch rounds them: a difference of an ulp may take a value across a later kink.
-#include <array>
 #include <cmath>
-#include <tuple>
 
 #include "emulator/kernels/base/support.hpp"
+#include "emulator/kernels/sets/norm/channels.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
-
-constexpr int64_t kBlock = 64;  // rows, and channels, that are summed at a time
-
-// sums[k * channels + c] += Σ term(x[row, c]..., numbers[c])[k] over the rows.
-template <size_t K, typename Term, typename... X>
-void add_up(Range rows, int64_t channels, double* sums, const float* numbers, Term term,
-            const X*... x) {
-  for (int64_t r = rows.begin; r < rows.end; r += kBlock) {
-    const int64_t end = std::min(r + kBlock, rows.end);
-    for (int64_t c = 0; c < channels; c += kBlock) {
-      const int64_t n = std::min(kBlock, channels - c);
-      double block[K][kBlock] = {};
-      for (int64_t row = r; row < end; ++row) {
-        float held[sizeof...(X)][kBlock];
-        size_t operand = 0;
-        auto add = [&](const std::array<const float*, sizeof...(X)>& values) {
-#pragma GCC ivdep
-          for (int64_t i = 0; i < n; ++i) {
-            const std::array<float, K> terms =
-                std::apply([&](auto... v) { return term(v[i]..., numbers[c + i]); }, values);
-            for (size_t k = 0; k < K; ++k) block[k][i] += static_cast<double>(terms[k]);
-          }
-        };
-        add({floats_of(x + row * channels + c, n, held[operand++])...});
-      }
-      for (size_t k = 0; k < K; ++k) {
-        double* to = sums + static_cast<int64_t>(k) * channels + c;
-        for (int64_t i = 0; i < n; ++i) to[i] += block[k][i];
-      }
-    }
-  }
-}
 
 // Runs rounds of two phases, one that sums and one that joins; the last phase applies.
 class ByChannel : public BoundKernel {
@@ -56,7 +22,7 @@ class ByChannel : public BoundKernel {
         sums_(sums),
         numbers_(numbers) {
     const int64_t ns = rows_ * channels_ / 3;
-    sum_parts_ = parts_for(ns, divide_up(rows_, kBlock));
+    sum_parts_ = parts_for(ns, divide_up(rows_, kSummedRows));
     apply_parts_ = parts_for(ns + epilogue_.estimated_ns(rows_ * channels_), rows_);
   }
   int phases() const override { return 2 * rounds_ + 1; }
@@ -78,7 +44,7 @@ class ByChannel : public BoundKernel {
     if (phase % 2 == 0) {
       double* mine = sums + task * part;
       std::fill_n(mine, part, 0.0);
-      return sum(args, phase / 2, part_of(rows_, sum_parts_, task, kBlock), numbers, mine);
+      return sum(args, phase / 2, part_of(rows_, sum_parts_, task, kSummedRows), numbers, mine);
     }
     for (int64_t p = 1; p < sum_parts_; ++p) {
       for (int64_t i = 0; i < part; ++i) sums[i] += sums[p * part + i];
@@ -91,19 +57,36 @@ class ByChannel : public BoundKernel {
                    double* sums) const = 0;
   virtual void join(const KernelArgs& args, int round, const double* sums,
                     float* numbers) const = 0;
-  virtual void apply(const KernelArgs& args, int64_t row, const float* numbers) const = 0;
+  // Computes a block from row and channel (row, c) on, in the result or in `held`.
+  virtual void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+                     const float* numbers, float* held) const = 0;
 
   int64_t channels_, rows_;
 
  private:
   void apply_all(const KernelArgs& args, int task, const float* numbers) const {
     const Range rows = part_of(rows_, apply_parts_, task);
+    if (epilogue_.is_half_ending()) return apply_and_end(args, rows, numbers);
     const int64_t together = std::max<int64_t>(1, Epilogue::kTogether / channels_);
     for (int64_t r = rows.begin; r < rows.end; r += together) {
-      const int64_t end = std::min(r + together, rows.end);
-      for (int64_t row = r; row < end; ++row) apply(args, row, numbers);
+      const int64_t count = std::min(together, rows.end - r);
+      apply(args, r, 0, {count, channels_, channels_, channels_}, numbers, nullptr);
       if (!epilogue_) continue;
-      epilogue_.run(args, {.first = r * channels_, .cols = (end - r) * channels_}, args.scratch);
+      epilogue_.run(args, {.first = r * channels_, .cols = count * channels_}, args.scratch);
+    }
+  }
+  // The floats of a block stay in the cache.
+  void apply_and_end(const KernelArgs& args, Range rows, const float* numbers) const {
+    constexpr int64_t kRows = 32, kChannels = 64;
+    alignas(64) float held[kRows * kChannels];
+    const HalfEnding ending = epilogue_.half_ending(args, 0, 0, channels_);
+    for (int64_t r = rows.begin; r < rows.end; r += kRows) {
+      const int64_t count = std::min(kRows, rows.end - r);
+      for (int64_t c = 0; c < channels_; c += kChannels) {
+        const int64_t width = std::min(kChannels, channels_ - c);
+        apply(args, r, c, {count, width, channels_, kChannels}, numbers, held);
+        kernel_set().half_blocks.end(ending.from(r, c), held, kChannels, count, width);
+      }
     }
   }
 
@@ -133,24 +116,29 @@ class BatchNormTraining final : public ByChannel {
     numbers[c] = scale;
     numbers[channels_ + c] = std::fma(-mean, scale, bias ? bias[c] : 0.0f);
   }
-  void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
-    const X* x = input_of<X>(args, 0) + row * channels_;
-    Y* y = buffer_of<Y>(args, 5) + row * channels_;
-    map_row(
-        channels_, y, [](float v, float scale, float shift) { return std::fma(v, scale, shift); },
-        x, numbers, numbers + channels_);
+  void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+             const float* numbers, float* held) const override {
+    const int64_t first = row * channels_ + c;
+    auto map = [&](auto* y) {
+      map_channels(
+          block, y, std::array{numbers + c, numbers + channels_ + c},
+          [](const Terms<2>& n, Widest v) { return fmadd(v, n.of[0], n.of[1]); },
+          input_of<X>(args, 0) + first);
+    };
+    held ? map(held) : map(buffer_of<Y>(args, 5) + first);
   }
 
   void sum(const KernelArgs& args, int round, Range rows, const float* numbers,
            double* sums) const override {
     const X* x = input_of<X>(args, 0);
     if (round == 0) {
-      return add_up<1>(
-          rows, channels_, sums, numbers, [](float v, float) { return std::array{v}; }, x);
+      return sum_channels<1, 1>(
+          rows, channels_, sums, numbers, [](Widest, Widest v) { return Terms<1>{v}; }, x);
     }
-    add_up<1>(
+    // All terms have one sign, so that a sum of few floats is as exact as they are.
+    sum_channels<1, 4>(
         rows, channels_, sums, means(numbers),
-        [](float v, float mean) { return std::array{(v - mean) * (v - mean)}; }, x);
+        [](Widest mean, Widest v) { return Terms<1>{(v - mean) * (v - mean)}; }, x);
   }
   void join(const KernelArgs& args, int round, const double* sums, float* numbers) const override {
     if (round == 0) {
@@ -189,9 +177,9 @@ class BatchNormGradient final : public ByChannel {
 
  private:
   void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
-    add_up<2>(
+    sum_channels<2, 1>(
         rows, channels_, sums, input_of<float>(args, 2),
-        [](float v, float g, float mean) { return std::array{g, g * (v - mean)}; },
+        [](Widest mean, Widest v, Widest g) { return Terms<2>{{g, g * (v - mean)}}; },
         input_of<X>(args, 0), input_of<X>(args, 4));
   }
   void join(const KernelArgs& args, int, const double* sums, float* numbers) const override {
@@ -207,15 +195,21 @@ class BatchNormGradient final : public ByChannel {
       numbers[2 * channels_ + c] = static_cast<float>(-scale * all[c] / count);
     }
   }
-  void apply(const KernelArgs& args, int64_t row, const float* numbers) const override {
-    const X *x = input_of<X>(args, 0) + row * channels_,
-            *dy = input_of<X>(args, 4) + row * channels_;
-    map_row(
-        channels_, buffer_of<Y>(args, 5) + row * channels_,
-        [](float g, float v, float mean, float scale, float slope, float shift) {
-          return g * scale + (v - mean) * slope + shift;
-        },
-        dy, x, input_of<float>(args, 2), numbers, numbers + channels_, numbers + 2 * channels_);
+  void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+             const float* numbers, float* held) const override {
+    const int64_t first = row * channels_ + c;
+    numbers += c;
+    auto map = [&](auto* y) {
+      map_channels(
+          block, y,
+          std::array{input_of<float>(args, 2) + c, numbers, numbers + channels_,
+                     numbers + 2 * channels_},
+          [](const Terms<4>& n, Widest g, Widest v) {
+            return g * n.of[1] + (v - n.of[0]) * n.of[2] + n.of[3];
+          },
+          input_of<X>(args, 4) + first, input_of<X>(args, 0) + first);
+    };
+    held ? map(held) : map(buffer_of<Y>(args, 5) + first);
   }
 };
 
