@@ -179,5 +179,38 @@ TEST(Endings, RoundAtRandomAsTheChainDoes) {
   }
 }
 
+// The first result is rounded at random, the second at random and then limited, the third to
+// nearest and limited.
+TEST(Endings, OfNormsDoWhatTheirChainsDo) {
+  for (const std::string dtype : {"f16", "bf16"}) {
+    for (const std::string shape : {"[3,40,7,9]", "[2,5,60,50]", "[4,72,5,5]", "[37,40]"}) {
+      const std::string channels = "[" +
+                                   std::string(shape == "[2,5,60,50]"  ? "5"
+                                               : shape == "[4,72,5,5]" ? "72"
+                                                                       : "40") +
+                                   "]";
+      const std::string wide = "f32" + shape, half = dtype + shape, each = "f32" + channels;
+      const std::string rest = ", " + each + ", " + each + ", " + each + ", " + each + "\n";
+      const std::string operands = ", %g, %b, %m, %v) {eps=1e-5, momentum=0.1} : ";
+      const std::string cast = ") {dtype=" + dtype + "} : " + half + "\n";
+      const std::string program_text =
+          "graph @main(%x0: " + wide + ", %g: " + each + ", %b: " + each + ", %m: " + each +
+          ", %v: " + each + ") -> (" + half + ", " + half + ", " + half + ") {\n  %x = cast(%x0" +
+          cast + "  %w = cast(%x) {dtype=f32} : " + wide +
+          "\n  %a, %a1, %a2, %a3, %a4 = batch_norm(%w" + operands + wide + rest +
+          "  %y = stochastic_cast(%a" + cast + "  %c, %c1, %c2, %c3, %c4 = batch_norm(%w" +
+          operands + wide + rest + "  %d = stochastic_cast(%c" + cast +
+          "  %u = relu(%d) : " + half + "\n  %e, %e1, %e2, %e3, %e4 = batch_norm(%x" + operands +
+          half + rest + "  %z = relu(%e) : " + half + "\n  return %y, %u, %z\n}\n";
+      const program::Program program = lowered(program_text, {.device_iterations = 2});
+      const Outcome fused = outcome(program, {.threads = 1});
+      EXPECT_EQ(outcome(program, {.threads = 2}), fused) << program_text;
+      EXPECT_EQ(outcome(program, {.threads = 1, .fuse = false}), fused) << program_text;
+      const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
+      EXPECT_NE(text.find("[stochastic_cast](_)"), std::string::npos) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

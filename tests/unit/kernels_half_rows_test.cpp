@@ -104,6 +104,11 @@ TEST(HalfRows, OfNorms) {
     const Operand channel{{n}, false};
     expect_rounded_floats({"batch_norm", batch, {{{70, n}}, {{n}}, {{n}}, channel, channel}});
     expect_rounded_floats({"batch_norm_grad", {}, {{{70, n}}, {{n}}, channel, channel, {{70, n}}}});
+    if (n > 33) continue;
+    for (const Shape& planes : {Shape{2, n, 19, 23}, Shape{3, n, 5}}) {
+      expect_rounded_floats({"batch_norm", batch, {{planes}, {{n}}, {{n}}, channel, channel}});
+      expect_rounded_floats({"batch_norm_grad", {}, {{planes}, {{n}}, channel, channel, {planes}}});
+    }
   }
 }
 

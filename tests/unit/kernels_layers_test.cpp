@@ -19,12 +19,14 @@ TEST(BatchNorm, MatchesTheReference) {
     TestTensor x = random_f32(shape);
     // A large mean must not reduce the precision.
     for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] += 100;
-    expect_matches_reference(
-        {"batch_norm",
-         {{"eps", 1e-5}},
-         {x, random_f32(c, 2), random_f32(c, 3), random_f32(c, 4), positive(c, 5)},
-         2e-4,
-         true});
+    for (bool channels_last : {false, true}) {
+      expect_matches_reference(
+          {"batch_norm",
+           {{"eps", 1e-5}},
+           {x, random_f32(c, 2), random_f32(c, 3), random_f32(c, 4), positive(c, 5)},
+           2e-4,
+           channels_last});
+    }
     expect_matches_reference({"batch_norm", {{"eps", 1e-5}}, {random_f32(shape)}, 1e-5, true});
     for (bool weight : {true, false}) {
       std::optional<TestTensor> w;
@@ -40,6 +42,47 @@ TEST(BatchNorm, MatchesTheReference) {
         {"batch_norm_factors",
          {{"eps", 1e-5}},
          {random_f32(c, 2), random_f32(c, 3), random_f32(c, 4), positive(c, 5)}});
+  }
+}
+
+// Returns the results of a kernel in row-major order, with images in one layout.
+std::vector<TestTensor> results_in(Layout::Kind layout, const char* op, const ir::Attrs& attrs,
+                                   std::vector<TestTensor> operands) {
+  std::vector<TestTensor*> inputs;
+  const bool last = layout == Layout::Kind::kChannelsLast;
+  for (TestTensor& operand : operands) {
+    if (last && operand.type.rank() >= 3) operand = reordered(operand, true);
+    inputs.push_back(&operand);
+  }
+  KernelRun run(op, attrs, inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i]->type.rank() >= 3) run.request.input_layouts[i].kind = layout;
+  }
+  run.request.output_layouts[0].kind = layout;
+  EXPECT_TRUE(run.bind());
+  run.run(1);
+  std::vector<TestTensor> results = run.outputs;
+  if (last) results[0] = reordered(results[0], false);
+  return results;
+}
+
+TEST(BatchNorm, HasTheSameBitsInBothLayouts) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (const Shape& shape :
+         {Shape{4, 20, 9, 7}, Shape{2, 37, 16, 16}, Shape{1, 3, 70, 70}, Shape{5, 130, 6, 6}}) {
+      const Shape c = {shape[1]};
+      const TestTensor x(dtype, shape, -1, 3, 1), dy(dtype, shape, -1, 1, 2);
+      const std::vector<TestTensor> forward = {x, random_f32(c, 2), random_f32(c, 3),
+                                               random_f32(c, 4), positive(c, 5)};
+      const std::vector<TestTensor> backward = {x, random_f32(c, 2), random_f32(c, 3),
+                                                positive(c, 4), dy};
+      using enum Layout::Kind;
+      const ir::Attrs attrs = {{"eps", 1e-5}};
+      EXPECT_EQ(results_in(kPlain, "batch_norm", attrs, forward),
+                results_in(kChannelsLast, "batch_norm", attrs, forward));
+      EXPECT_EQ(results_in(kPlain, "batch_norm_grad", {}, backward),
+                results_in(kChannelsLast, "batch_norm_grad", {}, backward));
+    }
   }
 }
 

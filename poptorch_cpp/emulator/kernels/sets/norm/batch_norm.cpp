@@ -1,10 +1,10 @@
-// Batch normalisation over rows of channels ([n, spatial..., c] in memory). Sums are in double, and
-// their parts join in order; one last pass applies them. Mean, deviation and y are rounded where
-// torch rounds them: a difference of an ulp may take a value across a later kink.
+// Batch normalisation over rows of channels ([n, spatial..., c] in memory) or over planes. Sums are
+// in double, and their parts join in order; one last pass applies them. Mean, deviation and y are
+// rounded where torch rounds them: a difference of an ulp may take a value across a later kink.
 #include <cmath>
 
 #include "emulator/kernels/base/support.hpp"
-#include "emulator/kernels/sets/norm/channels.hpp"
+#include "emulator/kernels/sets/norm/channel_sums.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -17,13 +17,14 @@ class ByChannel : public BoundKernel {
   ByChannel(const KernelRequest& request, int rounds, int sums, int numbers)
       : channels_(request.inputs[0]->shape[1]),
         rows_(request.inputs[0]->elements() / channels_),
+        planes_(planes_of(request)),
         epilogue_(request),
         rounds_(rounds),
         sums_(sums),
         numbers_(numbers) {
-    const int64_t ns = rows_ * channels_ / 3;
+    const int64_t ns = rows_ * channels_ / 8;
     sum_parts_ = parts_for(ns, divide_up(rows_, kSummedRows));
-    apply_parts_ = parts_for(ns + epilogue_.estimated_ns(rows_ * channels_), rows_);
+    apply_parts_ = parts_for(ns + epilogue_.estimated_ns(rows_ * channels_), applied_units());
   }
   int phases() const override { return 2 * rounds_ + 1; }
   int tasks(int phase) const override {
@@ -57,20 +58,40 @@ class ByChannel : public BoundKernel {
                    double* sums) const = 0;
   virtual void join(const KernelArgs& args, int round, const double* sums,
                     float* numbers) const = 0;
-  // Computes a block from row and channel (row, c) on, in the result or in `held`.
-  virtual void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+  // Computes a block from an element on, whose channel is c, in the result or in `held`.
+  virtual void apply(const KernelArgs& args, int64_t first, int64_t c, const ChannelBlock& block,
                      const float* numbers, float* held) const = 0;
+
+  template <size_t K, int together, typename Term, typename... X>
+  void sum_terms(Range rows, double* sums, const float* numbers, Term term, const X*... x) const {
+    if (planes_.pixels > 0) {
+      return sum_planes<K, together>(rows, planes_, sums, numbers, term, x...);
+    }
+    sum_rows<K, together>(rows, channels_, sums, numbers, term, x...);
+  }
 
   int64_t channels_, rows_;
 
  private:
+  // Returns no pixels for rows of channels.
+  static Planes planes_of(const KernelRequest& request) {
+    const ir::Shape& x = request.inputs[0]->shape;
+    const bool planes =
+        x.size() > 2 && request.input_layouts[0].kind != Layout::Kind::kChannelsLast;
+    return {x[1], planes ? request.inputs[0]->elements() / (x[0] * x[1]) : 0};
+  }
+  // Tasks apply rows, or as many neighbouring pixels of planes.
+  int64_t applied_units() const {
+    return planes_.pixels > 0 ? divide_up(rows_ * channels_, Epilogue::kTogether) : rows_;
+  }
   void apply_all(const KernelArgs& args, int task, const float* numbers) const {
-    const Range rows = part_of(rows_, apply_parts_, task);
-    if (epilogue_.is_half_ending()) return apply_and_end(args, rows, numbers);
+    const Range mine = part_of(applied_units(), apply_parts_, task);
+    if (planes_.pixels > 0) return apply_planes(args, mine, numbers);
+    if (epilogue_.is_half_ending()) return apply_and_end(args, mine, numbers);
     const int64_t together = std::max<int64_t>(1, Epilogue::kTogether / channels_);
-    for (int64_t r = rows.begin; r < rows.end; r += together) {
-      const int64_t count = std::min(together, rows.end - r);
-      apply(args, r, 0, {count, channels_, channels_, channels_}, numbers, nullptr);
+    for (int64_t r = mine.begin; r < mine.end; r += together) {
+      const int64_t count = std::min(together, mine.end - r);
+      apply(args, r * channels_, 0, {count, channels_, channels_, channels_}, numbers, nullptr);
       if (!epilogue_) continue;
       epilogue_.run(args, {.first = r * channels_, .cols = count * channels_}, args.scratch);
     }
@@ -84,12 +105,33 @@ class ByChannel : public BoundKernel {
       const int64_t count = std::min(kRows, rows.end - r);
       for (int64_t c = 0; c < channels_; c += kChannels) {
         const int64_t width = std::min(kChannels, channels_ - c);
-        apply(args, r, c, {count, width, channels_, kChannels}, numbers, held);
+        apply(args, r * channels_ + c, c, {count, width, channels_, kChannels}, numbers, held);
         kernel_set().half_blocks.end(ending.from(r, c), held, kChannels, count, width);
       }
     }
   }
+  void apply_planes(const KernelArgs& args, Range units, const float* numbers) const {
+    constexpr int64_t kUnit = Epilogue::kTogether;
+    alignas(64) float floats[kUnit];
+    // Floats that are rounded at random need no memory.
+    const bool at_random =
+        epilogue_.is_half_ending() && epilogue_.half_ending(args, 0, 0, 1).rounding.at_random;
+    for (int64_t unit = units.begin; unit < units.end; ++unit) {
+      const int64_t first = unit * kUnit, end = std::min(first + kUnit, rows_ * channels_);
+      for (int64_t i = first, next; i < end; i = next) {
+        const int64_t plane = i / planes_.pixels;
+        next = std::min(end, (plane + 1) * planes_.pixels);
+        apply(args, i, plane % channels_, {.pixels = next - i}, numbers,
+              at_random ? floats + (i - first) : nullptr);
+      }
+      if (!epilogue_) continue;
+      TileBlock block{.first = first, .cols = end - first};
+      if (at_random) block.source = reinterpret_cast<const std::byte*>(floats);
+      epilogue_.run(args, block, args.scratch);
+    }
+  }
 
+  Planes planes_;
   Epilogue epilogue_;
   int rounds_, sums_, numbers_;
   int64_t sum_parts_, apply_parts_;
@@ -116,9 +158,8 @@ class BatchNormTraining final : public ByChannel {
     numbers[c] = scale;
     numbers[channels_ + c] = std::fma(-mean, scale, bias ? bias[c] : 0.0f);
   }
-  void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+  void apply(const KernelArgs& args, int64_t first, int64_t c, const ChannelBlock& block,
              const float* numbers, float* held) const override {
-    const int64_t first = row * channels_ + c;
     auto map = [&](auto* y) {
       map_channels(
           block, y, std::array{numbers + c, numbers + channels_ + c},
@@ -132,12 +173,11 @@ class BatchNormTraining final : public ByChannel {
            double* sums) const override {
     const X* x = input_of<X>(args, 0);
     if (round == 0) {
-      return sum_channels<1, 1>(
-          rows, channels_, sums, numbers, [](Widest, Widest v) { return Terms<1>{v}; }, x);
+      return sum_terms<1, 1>(rows, sums, numbers, [](Widest, Widest v) { return Terms<1>{v}; }, x);
     }
     // All terms have one sign, so that a sum of few floats is as exact as they are.
-    sum_channels<1, 4>(
-        rows, channels_, sums, means(numbers),
+    sum_terms<1, 4>(
+        rows, sums, means(numbers),
         [](Widest mean, Widest v) { return Terms<1>{(v - mean) * (v - mean)}; }, x);
   }
   void join(const KernelArgs& args, int round, const double* sums, float* numbers) const override {
@@ -177,8 +217,8 @@ class BatchNormGradient final : public ByChannel {
 
  private:
   void sum(const KernelArgs& args, int, Range rows, const float*, double* sums) const override {
-    sum_channels<2, 1>(
-        rows, channels_, sums, input_of<float>(args, 2),
+    sum_terms<2, 1>(
+        rows, sums, input_of<float>(args, 2),
         [](Widest mean, Widest v, Widest g) { return Terms<2>{{g, g * (v - mean)}}; },
         input_of<X>(args, 0), input_of<X>(args, 4));
   }
@@ -195,9 +235,8 @@ class BatchNormGradient final : public ByChannel {
       numbers[2 * channels_ + c] = static_cast<float>(-scale * all[c] / count);
     }
   }
-  void apply(const KernelArgs& args, int64_t row, int64_t c, const ChannelBlock& block,
+  void apply(const KernelArgs& args, int64_t first, int64_t c, const ChannelBlock& block,
              const float* numbers, float* held) const override {
-    const int64_t first = row * channels_ + c;
     numbers += c;
     auto map = [&](auto* y) {
       map_channels(
@@ -236,10 +275,19 @@ class BatchNormFactors final : public BoundKernel {
   double eps_;
 };
 
+// Planes stay as they are where all operands have them. Where they are small, many blocks of rows
+// would have parts of several.
 void choose_layouts(KernelRequest& request) {
-  auto choose = [](const ir::Type& type, Layout& layout) {
+  constexpr int64_t kLeastPixels = 400;
+  const ir::Shape& x = request.inputs[0]->shape;
+  const bool small = x.size() > 2 && request.inputs[0]->elements() < x[0] * x[1] * kLeastPixels;
+  bool last = small;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    last |= request.inputs[i] && request.input_layouts[i].kind == Layout::Kind::kChannelsLast;
+  }
+  auto choose = [last](const ir::Type& type, Layout& layout) {
     layout = {};
-    if (type.rank() >= 3) layout.kind = Layout::Kind::kChannelsLast;
+    if (last && type.rank() >= 3) layout.kind = Layout::Kind::kChannelsLast;
   };
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     if (request.inputs[i]) choose(*request.inputs[i], request.input_layouts[i]);
@@ -256,11 +304,7 @@ struct BatchNorm {
   template <typename X, typename Y>
   static std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
     const ir::Type& x = *request.inputs[0];
-    const bool image = x.rank() >= 3;
-    if (x.rank() < 2 || x.elements() == 0 ||
-        (image && request.input_layouts[0].kind != Layout::Kind::kChannelsLast)) {
-      return nullptr;
-    }
+    if (x.rank() < 2 || x.elements() == 0) return nullptr;
     return std::make_unique<Kernel<X, Y>>(request);
   }
 };

@@ -1,5 +1,5 @@
-// Loops over rows of channels ([rows, channels] in memory). They take a few vectors of channels at
-// a time, whose sums and numbers stay in registers from row to row.
+// Maps of the channels of a tensor in memory: of rows of channels, of which a few vectors are taken
+// at a time, or of planes. A plane has the pixels of an image that belong to a channel.
 #pragma once
 
 #include <array>
@@ -34,100 +34,43 @@ template <int vectors, typename Run>
   if (c < channels) run.template operator()<1, false>(c, channels - c);
 }
 
-// The sum of vectors of floats, in double.
-class WideSum {
- public:
-  [[gnu::always_inline]] void add(Widest v) {
-    WidestDoubles low, high;
-    to_doubles(v, low, high);
-    low_ += low;
-    high_ += high;
-  }
-  void add_to(double* sums, int64_t count) const {
-    double lanes[kLanes];
-    std::memcpy(lanes, &low_, sizeof(low_));
-    std::memcpy(lanes + kLanes / 2, &high_, sizeof(high_));
-    for (int64_t i = 0; i < count; ++i) sums[i] += lanes[i];
-  }
-
- private:
-  WidestDoubles low_{}, high_{};
-};
-
-// Terms of K sums.
+// Vectors of K terms, or numbers, of the same channels.
 template <size_t K>
 struct Terms {
   Widest of[K];
 };
-template <size_t K>
-[[gnu::always_inline]] inline Terms<K> operator+(const Terms<K>& a, const Terms<K>& b) {
-  Terms<K> sum;
-#pragma GCC unroll 4
-  for (size_t k = 0; k < K; ++k) sum.of[k] = a.of[k] + b.of[k];
-  return sum;
-}
-
 // Vectors of channels that are taken together where each needs several registers.
 constexpr int kManyVectors = kRegisters >= 32 ? 4 : 2;
-// A block of rows is summed before it is added to the sums of all.
-constexpr int64_t kSummedRows = 64;
 
-// sums[k * channels + c] += Σ term(numbers[c], x[row, c]...).of[k] over the rows, in double. The
-// terms of `together` rows, 1 or 4, are summed as floats.
-template <size_t K, int together, typename Term, typename... X>
-[[gnu::flatten]] void sum_channels(Range rows, int64_t channels, double* sums, const float* numbers,
-                                   Term term, const X*... x) {
-  constexpr int kVectors = K > 1 ? kManyVectors / 2 : kManyVectors;
-  for (int64_t r = rows.begin; r < rows.end; r += kSummedRows) {
-    const int64_t end = std::min(r + kSummedRows, rows.end);
-    for_channels<kVectors>(channels, [&]<int vectors, bool whole>(
-                                         int64_t c, int64_t count) __attribute__((always_inline)) {
-      WideSum totals[K][vectors];
-      Widest number[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        number[v] = load_channels<whole>(numbers + c + v * kLanes, count);
-      }
-      auto terms = [&](int64_t row, int v) __attribute__((always_inline)) {
-        const int64_t at = row * channels + c + v * kLanes;
-        return term(number[v], load_channels<whole>(x + at, count)...);
-      };
-      auto add = [&](const Terms<K>& sum, int v) __attribute__((always_inline)) {
-#pragma GCC unroll 2
-        for (size_t k = 0; k < K; ++k) totals[k][v].add(sum.of[k]);
-      };
-      int64_t row = r;
-#pragma GCC unroll 1
-      for (; together == 4 && row + 4 <= end; row += 4) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) {
-          add((terms(row, v) + terms(row + 1, v)) + (terms(row + 2, v) + terms(row + 3, v)), v);
-        }
-      }
-#pragma GCC unroll 1
-      for (; row < end; ++row) {
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) add(terms(row, v), v);
-      }
-      for (size_t k = 0; k < K; ++k) {
-        double* to = sums + static_cast<int64_t>(k) * channels + c;
-        for (int v = 0; v < vectors; ++v) totals[k][v].add_to(to + v * kLanes, count);
-      }
-    });
-  }
-}
-
-// The part of a tensor of rows of channels that begins at an address.
+// The part of a tensor that begins at an address: of rows of channels, or of one plane.
 struct ChannelBlock {
-  int64_t rows, channels;
-  int64_t step, result_step;  // between rows of operands, and of the result
+  int64_t rows = 0, channels = 0;
+  int64_t step = 0, result_step = 0;  // between rows of operands, and of the result
+  int64_t pixels = 0;                 // of a plane
 };
+
+// Computes y[i] = f(numbers, x[i]...) for the pixels of a plane.
+template <size_t N, typename Y, typename F, typename... X>
+[[gnu::flatten]] void map_plane(int64_t pixels, Y* y, const std::array<const float*, N>& numbers,
+                                F f, const X*... x) {
+  Terms<N> number;
+  for (size_t k = 0; k < N; ++k) number.of[k] = spread<Widest>(*numbers[k]);
+  int64_t i = 0;
+#pragma GCC unroll 2
+  for (; i + kLanes <= pixels; i += kLanes) {
+    store_channels<true>(y + i, kLanes, f(number, load_channels<true>(x + i, kLanes)...));
+  }
+  if (i == pixels) return;
+  const int64_t rest = pixels - i;
+  store_channels<false>(y + i, rest, f(number, load_channels<false>(x + i, rest)...));
+}
 
 // Computes y[row, c] = f(numbers[c], x[row, c]...) for the rows and channels of a block. The
 // numbers k of all channels begin at numbers[k].
 template <size_t N, typename Y, typename F, typename... X>
 [[gnu::flatten]] void map_channels(const ChannelBlock& block, Y* y,
                                    const std::array<const float*, N>& numbers, F f, const X*... x) {
+  if (block.pixels > 0) return map_plane(block.pixels, y, numbers, f, x...);
   constexpr int kVectors = N > 2 ? kManyVectors : 4;
   const int64_t rows = block.rows, step = block.step, result_step = block.result_step;
   for_channels<kVectors>(block.channels, [&]<int vectors, bool whole>(
