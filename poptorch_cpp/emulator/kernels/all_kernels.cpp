@@ -1,5 +1,7 @@
+// The table of kernel rows, the attributes of requests, and kernels that take other buffers.
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
+#include "ir/op_def.hpp"
 #include "support/error.hpp"
 
 namespace poptorch::emulator {
@@ -45,6 +47,23 @@ std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::ve
   for (size_t i = 0; i < from.size(); ++i) same &= from[i] == static_cast<int>(i);
   if (same) return kernel;
   return std::make_unique<Rewired>(std::move(kernel), std::move(from));
+}
+
+const ir::Attr& KernelRequest::attr_value(ir::Symbol name) const {
+  const ir::Attr* given = attrs.find(name);
+  return given ? *given : *op->find_attr(name)->default_value;
+}
+
+void KernelTable::add(KernelRow row) {
+  const std::string op = row.op;
+  if (!rows_.emplace(op, std::move(row)).second) {
+    throw support::InternalError("[kernels] op '" + op + "' has two kernel rows. Remove one.");
+  }
+}
+
+const KernelRow* KernelTable::find(const std::string& op) const {
+  auto found = rows_.find(op);
+  return found == rows_.end() ? nullptr : &found->second;
 }
 
 const KernelTable& all_kernels() {
