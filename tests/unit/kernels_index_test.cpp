@@ -92,5 +92,28 @@ TEST(Index, JoinsInTheOrderOfTheIndices) {
   }
 }
 
+// Indices and tensor have the same other dimensions; some indices lie outside.
+TEST(Index, ScattersByColumns) {
+  for (DType dtype : kSummed) {
+    // The reference rounds sums of doubles.
+    const double tolerance = dtype == DType::kBF16 ? 8e-3 : dtype == DType::kF16 ? 1e-3 : 1e-4;
+    for (const Shape& shape : {Shape{40, 30}, Shape{30, 50, 7}, Shape{9, 300}, Shape{5000, 69},
+                               Shape{2, 20, 5, 6}, Shape{1000}}) {
+      for (int64_t axis = 0; axis < std::ssize(shape); ++axis) {
+        Shape some = shape;
+        some[axis] = some[axis] / 3 + 1;
+        for (const char* how : {"none", "sum", "max", "min", "prod"}) {
+          if (shape[0] == 5000 && (axis > 0 || how[0] != 's')) continue;
+          expect_matches_reference({"scatter",
+                                    {{"axis", axis}, {"reduction", std::string(how)}},
+                                    {TestTensor(dtype, shape, 1, 3, 1), indices(some, shape[axis]),
+                                     TestTensor(dtype, some, 1, 3, 2)},
+                                    std::string(how) == "none" ? 0 : tolerance});
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

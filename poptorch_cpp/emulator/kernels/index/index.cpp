@@ -5,11 +5,12 @@
 
 #include "emulator/kernels/base/element_word.hpp"
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/joins.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/base/tile_ops.hpp"
-#include "emulator/kernels/base/wrapping.hpp"
 #include "emulator/kernels/index/index_places.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -60,32 +61,6 @@ class Pick final : public BoundKernel {
   Places places_;
   int output_;
   int64_t bytes_, ns_, parts_;
-};
-
-struct Add {
-  template <typename T>
-  static T join(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  }
-};
-struct Multiply {
-  template <typename T>
-  static T join(T a, T b) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-  }
-};
-// NaN is greater than every number.
-struct Most {
-  template <typename T>
-  static T join(T a, T b) {
-    return a >= b || a != a ? a : b;
-  }
-};
-struct Least {
-  template <typename T>
-  static T join(T a, T b) {
-    return a <= b || a != a ? a : b;
-  }
 };
 
 // Writes block k of `src` to its place.
@@ -318,6 +293,7 @@ std::unique_ptr<BoundKernel> bind_scatter_joined(const KernelRequest& request) {
 std::unique_ptr<BoundKernel> bind_scatter(const KernelRequest& request) {
   if (!countable(request)) return nullptr;
   if (request.attr<std::string>("reduction") != "none") {
+    if (auto kernel = kernel_set().scatter_columns(request)) return kernel;
     return bind_joined<bind_scatter_joined>(request);
   }
   return replace(request, Places::of_elements(request, table(request)), 2);

@@ -45,6 +45,7 @@ KernelSet kernels_of_set() {
           .ordered_sums = ordered_sums,
           .half_blocks = kHalfBlocks,
           .add_row_products = add_row_products,
+          .scatter_columns = bind_scatter_columns,
           .add_micro_rows = add_micro_rows,
           .add_kernels = add_kernels};
 }

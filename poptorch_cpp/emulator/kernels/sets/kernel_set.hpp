@@ -2,6 +2,7 @@
 // compiled once for each set of POPTORCH_SETS (poptorch_cpp/CMakeLists.txt).
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,9 @@ class Philox;
 
 namespace poptorch::emulator {
 
+class BoundKernel;
 class KernelTable;
+struct KernelRequest;
 
 // All routines but `dots`, and `packed` where it multiplies matrices, sum in the same order on
 // every instruction set. `packed` does that with bfloat16, and with float16 by parts.
@@ -141,6 +144,8 @@ struct KernelSet {
   OrderedProduct ordered_sums;
   HalfBlocks half_blocks;
   AddRowProducts add_row_products;
+  // Binds a scatter of elements; nullptr where its shapes do not allow to take columns apart.
+  std::unique_ptr<BoundKernel> (*scatter_columns)(const KernelRequest&);
   void (*add_micro_rows)(std::vector<MicroRow>&);
   void (*add_kernels)(KernelTable&);
 };

@@ -26,6 +26,8 @@ void ordered_sums(const OrderedSums& operands, int64_t rows, int64_t columns,
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
                       int64_t channels, float* y);
 
+std::unique_ptr<BoundKernel> bind_scatter_columns(const KernelRequest& request);
+
 void add_rounding_rows(std::vector<MicroRow>& rows);
 void add_unary_rows(std::vector<MicroRow>& rows);
 void add_binary_rows(std::vector<MicroRow>& rows);
