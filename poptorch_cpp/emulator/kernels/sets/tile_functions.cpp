@@ -148,7 +148,7 @@ void add_function_rows(std::vector<MicroRow>& rows) {
   add(rows, "asinh", [](float x) { return vec::asinh(x); });
   add(rows, "acosh", [](float x) { return vec::acosh(x); });
   add(rows, "atanh", [](float x) { return vec::atanh(x); });
-  add(rows, "erfinv", [](float x) { return vec::erfinv(x); });
+  rows.push_back(row_of_formula("erfinv", [](auto x) { return vec::erfinv(x); }));
   add(rows, "digamma", [](float x) { return digamma(x); });
   add(
       rows, "lgamma", [](float x) { return wide::lgamma(x); },

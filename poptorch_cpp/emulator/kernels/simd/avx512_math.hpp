@@ -100,4 +100,17 @@ inline Widest sqrt(Widest x) {
   return fma(fma(-y, y, x), half, y);
 }
 
+// Few vectors have lanes that are far from zero.
+inline Widest erfinv(Widest x) {
+  const Widest one = spread<Widest>(1.0f), w = -log((one - x) * (one + x));
+  Widest factor = erfinv_near(w);
+  const __mmask16 far = _mm512_cmp_ps_mask(w, spread<Widest>(kErfinvIsNear), _CMP_NLT_UQ);
+  if (far != 0) [[unlikely]] {
+    factor = _mm512_mask_mov_ps(factor, far, erfinv_far(root(w)));
+    const __mmask16 infinite = _mm512_cmp_ps_mask(_mm512_abs_ps(x), one, _CMP_EQ_OQ);
+    factor = _mm512_mask_mov_ps(factor, infinite, spread<Widest>(INFINITY));
+  }
+  return factor * x;
+}
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET::vec

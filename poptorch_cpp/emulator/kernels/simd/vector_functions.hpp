@@ -159,28 +159,37 @@ inline float acos(float x) {
 
 // Follows M. Giles, "Approximating the erfinv function" (2010): a polynomial in -log(1 - x²) near
 // zero, and one in its root elsewhere. Their coefficients are fits made for this file.
+template <typename V>
+V erfinv_near(V w) {
+  const V u = w - 2.5f;
+  V p = spread<V>(2.8534789e-08f);
+  p = fma(p, u, spread<V>(3.4372707e-07f));
+  p = fma(p, u, spread<V>(-3.5288595e-06f));
+  p = fma(p, u, spread<V>(-4.396781e-06f));
+  p = fma(p, u, spread<V>(0.00021860219f));
+  p = fma(p, u, spread<V>(-0.0012537076f));
+  p = fma(p, u, spread<V>(-0.0041777077f));
+  p = fma(p, u, spread<V>(0.24664073f));
+  return fma(p, u, spread<V>(1.5014094f));
+}
+template <typename V>
+V erfinv_far(V root) {
+  const V v = root - 3.0f;
+  V q = spread<V>(-0.00016542853f);
+  q = fma(q, v, spread<V>(8.6108346e-05f));
+  q = fma(q, v, spread<V>(0.0013002249f));
+  q = fma(q, v, spread<V>(-0.0036601378f));
+  q = fma(q, v, spread<V>(0.0057617994f));
+  q = fma(q, v, spread<V>(-0.0076253046f));
+  q = fma(q, v, spread<V>(0.009435622f));
+  q = fma(q, v, spread<V>(1.0016742f));
+  return fma(q, v, spread<V>(2.832977f));
+}
+constexpr float kErfinvIsNear = 5.0f;
 inline float erfinv(float x) {
   const float w = -log((1.0f - x) * (1.0f + x));
-  const float u = w - 2.5f, v = __builtin_sqrtf(w) - 3.0f;
-  float p = 2.8534789e-08f;
-  p = fma(p, u, 3.4372707e-07f);
-  p = fma(p, u, -3.5288595e-06f);
-  p = fma(p, u, -4.396781e-06f);
-  p = fma(p, u, 0.00021860219f);
-  p = fma(p, u, -0.0012537076f);
-  p = fma(p, u, -0.0041777077f);
-  p = fma(p, u, 0.24664073f);
-  p = fma(p, u, 1.5014094f);
-  float q = -0.00016542853f;
-  q = fma(q, v, 8.6108346e-05f);
-  q = fma(q, v, 0.0013002249f);
-  q = fma(q, v, -0.0036601378f);
-  q = fma(q, v, 0.0057617994f);
-  q = fma(q, v, -0.0076253046f);
-  q = fma(q, v, 0.009435622f);
-  q = fma(q, v, 1.0016742f);
-  q = fma(q, v, 2.832977f);
-  const float y = (w < 5.0f ? p : q) * x;
+  const float near = erfinv_near(w), far = erfinv_far(__builtin_sqrtf(w));
+  const float y = (w < kErfinvIsNear ? near : far) * x;
   return abs(x) == 1.0f ? copysign(std::numeric_limits<float>::infinity(), x) : y;
 }
 
@@ -199,6 +208,6 @@ inline float tan(float x) {
 #include "emulator/kernels/simd/avx512_math.hpp"
 #else
 namespace poptorch::emulator::inline POPTORCH_SET::vec {
-constexpr bool kHasVectorFormulas = false;  // of atan, exp, log, log2, log10, sqrt and tanh
+constexpr bool kHasVectorFormulas = false;  // of atan, erfinv, exp, log, log2, log10, sqrt, tanh
 }
 #endif

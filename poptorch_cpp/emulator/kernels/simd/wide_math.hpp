@@ -15,41 +15,54 @@ constexpr double kWholeInBits = 0x1.8p52;
 
 inline double abs(double x) { return bits(bits(x) & ~(uint64_t{1} << 63)); }
 
+// Computes a · b + c, rounded once where `fused` and the instruction set does so.
+template <bool fused = true>
+[[gnu::always_inline]] inline double multiply_add(double a, double b, double c) {
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+  if constexpr (fused) return __builtin_fma(a, b, c);
+#endif
+  return a * b + c;
+}
+
 // Returns exp(x). Where that is outside of the range of floats, the result is too.
-inline double exp(double x) {
+[[gnu::always_inline]] inline double exp(double x) {
   x = x > 120.0 ? 120.0 : x;
   x = x < -120.0 ? -120.0 : x;
-  const double shifted = x * 1.44269504088896340736 + kWholeInBits, n = shifted - kWholeInBits;
-  const double r = x - n * 0.69314718055994530942;
+  const double shifted = multiply_add(x, 1.44269504088896340736, kWholeInBits);
+  const double n = shifted - kWholeInBits;
+  const double r = multiply_add(n, -0.69314718055994530942, x);
   double p = 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = (p * r + 1.0) * r + 1.0;
+  p = multiply_add(p, r, 1.0 / 362880);
+  p = multiply_add(p, r, 1.0 / 40320);
+  p = multiply_add(p, r, 1.0 / 5040);
+  p = multiply_add(p, r, 1.0 / 720);
+  p = multiply_add(p, r, 1.0 / 120);
+  p = multiply_add(p, r, 1.0 / 24);
+  p = multiply_add(p, r, 1.0 / 6);
+  p = multiply_add(p, r, 0.5);
+  p = multiply_add(multiply_add(p, r, 1.0), r, 1.0);
   return p * bits((bits(shifted) + 1023) << 52);
 }
 
-// Returns log(x) for a positive, finite x, and minus infinity for zero.
-inline double log(double x) {
+// Returns log(x) for a positive, finite x, and minus infinity for zero. Random numbers must
+// have the same bits on all hosts, so that theirs is not fused.
+template <bool fused = false>
+[[gnu::always_inline]] inline double log(double x) {
   constexpr uint64_t kRootOfHalf = 0x3fe6a09e667f3bcdu;
   const uint64_t u = bits(x) - kRootOfHalf + (uint64_t{1024} << 52);
   const double e = bits((u >> 52) | bits(0x1p52)) - (0x1p52 + 1024);
   const double f = bits((u & 0xfffffffffffffu) + kRootOfHalf) - 1.0;
   const double t = f / (2.0 + f), s = t * t;  // log(1 + f) = 2 artanh(t)
   double p = 2.0 / 17;
-  p = p * s + 2.0 / 15;
-  p = p * s + 2.0 / 13;
-  p = p * s + 2.0 / 11;
-  p = p * s + 2.0 / 9;
-  p = p * s + 2.0 / 7;
-  p = p * s + 2.0 / 5;
-  p = p * s + 2.0 / 3;
-  const double y = e * 0.69314718055994530942 + ((p * s) * t + 2.0 * t);
+  p = multiply_add<fused>(p, s, 2.0 / 15);
+  p = multiply_add<fused>(p, s, 2.0 / 13);
+  p = multiply_add<fused>(p, s, 2.0 / 11);
+  p = multiply_add<fused>(p, s, 2.0 / 9);
+  p = multiply_add<fused>(p, s, 2.0 / 7);
+  p = multiply_add<fused>(p, s, 2.0 / 5);
+  p = multiply_add<fused>(p, s, 2.0 / 3);
+  const double near_one = multiply_add<fused>(p * s, t, 2.0 * t);
+  const double y = multiply_add<fused>(e, 0.69314718055994530942, near_one);
   return x == 0.0 ? -std::numeric_limits<double>::infinity() : y;
 }
 
@@ -89,7 +102,8 @@ inline SinCos sin_cos_of_turns(double t) {
 
 // Returns x to the power y, for finite numbers.
 inline float pow(float x, float y) {
-  const double magnitude = exp(static_cast<double>(y) * log(static_cast<double>(vec::abs(x))));
+  const double magnitude =
+      exp(static_cast<double>(y) * log<true>(static_cast<double>(vec::abs(x))));
   const float half = 0.5f * y;
   const bool whole = __builtin_truncf(y) == y, odd = whole && __builtin_truncf(half) != half;
   float power = static_cast<float>(magnitude);
