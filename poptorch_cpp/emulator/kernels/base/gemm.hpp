@@ -77,6 +77,9 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
 // Returns whether a product of these sizes as a whole is faster by parts on this host. kPartRows
 // rows at a time repay the parts of b.
 constexpr int64_t kPartRows = 384;
+// Returns whether matrices of these elements are multiplied as such: kMatrixBlock rows at a time.
+bool multiplies_matrices(Element a, Element b);
+constexpr int64_t kMatrixBlock = 256;
 bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b);
 
 // Computes c = a · b, or c += a · b, in float32 with sums that are rounded to float16 after every

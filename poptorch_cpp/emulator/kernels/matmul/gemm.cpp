@@ -28,6 +28,10 @@ bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b) {
          m >= kLeastRows && n >= kLeastColumns && k >= kLeastDepth;
 }
 
+bool multiplies_matrices(Element a, Element b) {
+  return kernel_set().gemm.multiplies_matrices && a == Element::kBfloat && b == a;
+}
+
 void gemm_half_partials(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                         int64_t panel_k, float* c, int64_t ldc, bool accumulate, float* scratch,
                         Element packed_as) {

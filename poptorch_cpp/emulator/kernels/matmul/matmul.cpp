@@ -58,6 +58,9 @@ class Gemm final : public BoundKernel {
     block_cols_ = whole_rows ? p_.n : std::min(most_cols, round_up(p_.n, kPanel));
     block_rows_ = std::min<int64_t>(deep ? 96 : 6, p_.m);
     if (by_parts_) widen_blocks();
+    if (route_ == Route::kPacked && multiplies_matrices(p_.a.element, p_.b.element)) {
+      block_rows_ = std::min(kMatrixBlock, p_.m);
+    }
     note_conversions(request);
     place_scratch();
   }

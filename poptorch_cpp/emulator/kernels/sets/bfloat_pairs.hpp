@@ -59,8 +59,14 @@ inline uint32_t pair_of(uint16_t first, uint16_t second) {
 
 // Stores n pairs of neighbours.
 inline void pair_neighbours(const uint16_t* x, int64_t n, uint32_t* pairs) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) pairs[i] = pair_of(x[2 * i], x[2 * i + 1]);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    WidestWords words;
+    std::memcpy(&words, x + 2 * i, sizeof(words));
+    words = words << 16 | words >> 16;
+    std::memcpy(pairs + i, &words, sizeof(words));
+  }
+  for (; i < n; ++i) pairs[i] = pair_of(x[2 * i], x[2 * i + 1]);
 }
 // Stores the pairs of the elements of two rows of n.
 inline void pair_rows(const uint16_t* x, const uint16_t* next, int64_t n, uint32_t* pairs) {

@@ -59,12 +59,13 @@ inline void panel_to_floats(Element element, const uint16_t* panel, float* out, 
   if (p < depth) to_floats(element, panel, out + p * kPanel, kPanel);
 }
 
-// Stores the pairs of the first two columns of at most kRowBlock rows.
-inline void pair_columns(const OperandView& a, int64_t rows, DenormalSearch& denormals,
-                         uint32_t* pairs) {
+// Stores the pairs of the first two columns of at most kRowBlock rows, or of one and zeros.
+inline void pair_columns(const OperandView& a, int64_t count, int64_t rows,
+                         DenormalSearch& denormals, uint32_t* pairs) {
+  static constexpr uint16_t kZeros[kRowBlock] = {};
   uint16_t held[2][kRowBlock];
-  const uint16_t* columns[2];
-  for (int64_t q = 0; q < 2; ++q) {
+  const uint16_t* columns[2] = {kZeros, kZeros};
+  for (int64_t q = 0; q < count; ++q) {
     columns[q] = a.from(0, q).as<uint16_t>();
     if (a.row != 1) {
       for (int64_t i = 0; i < rows; ++i) held[q][i] = columns[q][i * a.row];
@@ -91,7 +92,7 @@ inline bool left_pairs(const OperandView& a, int64_t rows, int64_t depth, float*
     return !denormals.found();
   }
   for (int64_t p = 0; p < depth; p += 2) {
-    pair_columns(a.from(0, p), rows, denormals, pairs + p / 2 * rows);
+    pair_columns(a.from(0, p), 2, rows, denormals, pairs + p / 2 * rows);
   }
   left = {.a = {scratch, 1, rows}};
   return !denormals.found();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emulator/kernels/sets/gemm_parts.hpp"
+#include "emulator/kernels/sets/gemm_sums.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -25,7 +26,8 @@ struct PanelProduct {
     const bool paired = is_paired(packed_as) && a.element == packed_as;
     const bool parted = kMultipliesMatrices && by_parts && a.element == Element::kHalf &&
                         packed_as == Element::kHalf;
-    const int64_t most = parted ? kPartRows : kRowBlock;
+    const bool by_pairs = kMultipliesMatrices && paired && k >= kMatrixDepth;
+    const int64_t most = parted ? kPartRows : by_pairs ? kMatrixBlock : kRowBlock;
     for (int64_t top = 0; top < m; top += most) {
       for (int64_t p = 0; p < k || p == 0; p += kDepth) {
         const Block block{.a = a.from(top, p),
@@ -34,13 +36,12 @@ struct PanelProduct {
                           .p = p,
                           .depth = std::min(kDepth, k - p),
                           .last = p + kDepth >= k};
-        const bool pairs = paired && block.depth % 2 == 0;
         if (parted) {
           by_sums_of_parts(block);
-        } else if (kMultipliesMatrices && pairs && block.depth >= kMatrixDepth) {
+        } else if (by_pairs) {
           by_matrices(block);
         } else {
-          by_vectors(block, pairs);
+          by_vectors(block, paired && block.depth % 2 == 0);
         }
       }
     }
@@ -79,49 +80,41 @@ struct PanelProduct {
         tile(block, first, count, j, std::min(kTileColumns, n - j),
              {left.panel(first, count), right, step, pairs ? block.depth / 2 : block.depth, pairs});
       });
-      end(block, j);
+      end(block, 0, block.rows, j);
     }
   }
 
-  // Multiplies most of k by matrices and the rest by pairs. Rows and panels with denormals are
-  // multiplied as floats: which ones are does not depend on how rows and columns are divided.
+  // Multiplies by matrices of pairs. Rows and panels with denormals are multiplied as floats: which
+  // ones are does not depend on how rows and columns are divided.
   void by_matrices(const Block& block) const {
     const MatrixRegisters registers;
     LeftMatrices left;
     left.take(block.a, block.rows, block.depth);
-    const int64_t most = left.steps() * kMatrixDepth, rest = block.depth - most;
-    LeftBlock rest_left;
-    if (rest > 0) left_pairs(block.a.from(0, most), block.rows, rest, scratch, rest_left);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    alignas(64) float sums[kMatrixRows * kMatrixRows];
+    RightPairs right(panels, block.depth);
+    SumsInTurn turn;
     for (int64_t j = 0; j < n; j += kMatrixRows) {
       const int64_t columns = std::min(kMatrixRows, n - j);
       const bool normal = panels.are_normal(j, columns);
+      const RightMatrices taken = right.take(j, columns);
       for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
         const int64_t rows = std::min(kMatrixRows, block.rows - top);
-        multiply_matrices<1>(registers, rows, columns, left.at(top), left.block(),
-                             reinterpret_cast<const uint32_t*>(panels.pairs_at(j)),
-                             panels.pair_step(), left.steps(), sums);
-        const auto by_sums = [&](int64_t first, int count, int64_t column, int64_t width) {
-          tile(block, top + first, count, j + column, width,
-               {rest > 0 ? rest_left.panel(top + first, count) : MatrixView{},
-                panels.pairs_at(j + column) + most / 2 * kPanel, panels.pair_step(), rest / 2, true,
-                sums + first * kMatrixRows + column, kMatrixRows});
-        };
+        float* sums = turn.next();
+        multiply_matrices<1>(registers, rows, columns, left.at(top), left.block(), taken, sums);
+        end_held(block, turn);
+        const SumBlock made{top, rows, j, columns, sums};
         if (normal && !left.has_marked(top, rows)) {
-          for_row_panels(rows,
-                         [&](int64_t first, int count) { by_sums(first, count, 0, columns); });
+          take_exact(block, made, turn);
           continue;
         }
         const bool whole[] = {panels.are_normal(j, std::min(kPanel, columns)),
                               columns <= kPanel || panels.are_normal(j + kPanel, columns - kPanel)};
-        by_sums_or_floats(
-            block, panels, top, rows, j, columns,
-            [&](int64_t row, int64_t panel) { return whole[panel] && !left.is_marked(row); },
-            by_sums);
+        take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
+          return whole[panel] && !left.is_marked(row);
+        });
       }
-      end(block, j);
     }
+    end_held(block, turn);
   }
 
   // Multiplies by matrices of the parts of elements. Which rows and panels are multiplied as floats
@@ -132,35 +125,29 @@ struct PanelProduct {
     RightParts right;
     left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    alignas(64) float sums[kMatrixRows * kMatrixRows];
+    SumsInTurn turn;
     for (int64_t j = 0; j < n; j += kMatrixRows) {
       const int64_t columns = std::min(kMatrixRows, n - j);
       right.take(panels, j, columns, block.depth);
       const bool finite = right.is_finite(0) && (columns <= kPanel || right.is_finite(1));
       for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
         const int64_t rows = std::min(kMatrixRows, block.rows - top);
-        prefetch_result(block.top + top, rows, j, columns);
+        if (!ends_in_halves(block)) prefetch_result(block.top + top, rows, j, columns);
+        float* sums = turn.next();
         multiply_matrices<kParts>(registers, rows, columns, left.at(top), left.block(),
-                                  right.words(), right.block(), left.steps(), sums);
-        const auto by_sums = [&](int64_t first, int count, int64_t column, int64_t width) {
-          tile(block, top + first, count, j + column, width,
-               {MatrixView{}, nullptr, 0, 0, false, sums + first * kMatrixRows + column,
-                kMatrixRows});
-        };
+                                  right.matrices(), sums);
+        end_held(block, turn);
+        const SumBlock made{top, rows, j, columns, sums};
         if (finite && left.are_finite(top, rows)) {
-          for_row_panels(rows,
-                         [&](int64_t first, int count) { by_sums(first, count, 0, columns); });
+          take_exact(block, made, turn);
           continue;
         }
-        by_sums_or_floats(
-            block, panels, top, rows, j, columns,
-            [&](int64_t row, int64_t panel) {
-              return left.is_finite(row) && right.is_finite(panel);
-            },
-            by_sums);
+        take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
+          return left.is_finite(row) && right.is_finite(panel);
+        });
       }
-      end(block, j);
     }
+    end_held(block, turn);
   }
 
   // Loads the lines of a block of the result while it is multiplied.
@@ -174,25 +161,43 @@ struct PanelProduct {
     }
   }
 
-  // Ends a block of sums, except rows of panels that are not exact: these are multiplied as floats.
-  template <typename IsExact, typename BySums>
-  void by_sums_or_floats(const Block& block, PanelRows& panels, int64_t top, int64_t rows,
-                         int64_t j, int64_t columns, IsExact is_exact, BySums by_sums) const {
-    for (int64_t column = 0; column < columns; column += kPanel) {
-      const int64_t panel = column / kPanel, width = std::min(kPanel, columns - column);
-      for (int64_t first = 0, last; first < rows; first = last) {
-        const bool exact = is_exact(top + first, panel);
+  // Stores a block of sums, or holds it until it ends as halves.
+  void take_exact(const Block& block, const SumBlock& made, SumsInTurn& turn) const {
+    if (ends_in_halves(block)) return turn.hold(made);
+    for_row_panels(made.rows, [&](int64_t first, int count) {
+      by_sums(block, made, first, count, 0, made.columns);
+    });
+  }
+
+  // Stores a block of sums, except rows of panels that are not exact: these are multiplied as
+  // floats.
+  template <typename IsExact>
+  void take_partly_exact(const Block& block, PanelRows& panels, const SumBlock& made,
+                         IsExact is_exact) const {
+    for (int64_t column = 0; column < made.columns; column += kPanel) {
+      const int64_t panel = column / kPanel, width = std::min(kPanel, made.columns - column);
+      for (int64_t first = 0, last; first < made.rows; first = last) {
+        const bool exact = is_exact(made.top + first, panel);
         last = first + 1;
-        while (last < rows && is_exact(top + last, panel) == exact) ++last;
+        while (last < made.rows && is_exact(made.top + last, panel) == exact) ++last;
         for_row_panels(last - first, [&](int64_t i, int count) {
           if (exact) {
-            by_sums(first + i, count, column, width);
+            by_sums(block, made, first + i, count, column, width);
           } else {
-            as_floats(block, panels, top + first + i, count, j + column, width);
+            as_floats(block, panels, made.top + first + i, count, made.j + column, width);
           }
         });
       }
     }
+    end(block, made.top, made.rows, made.j);
+  }
+
+  // Stores at most kMaxRows rows of a part of the columns of a block of sums.
+  void by_sums(const Block& block, const SumBlock& made, int64_t first, int count, int64_t column,
+               int64_t width) const {
+    const float* sums = made.sums + first * kMatrixRows + column;
+    tile(block, made.top + first, count, made.j + column, width,
+         {MatrixView{}, nullptr, 0, 0, false, sums, kMatrixRows});
   }
 
   void as_floats(const Block& block, PanelRows& panels, int64_t first, int count, int64_t j,
@@ -228,11 +233,27 @@ struct PanelProduct {
     operands.pairs ? run_pair_tile<kMultipliesPairs>(count, tile) : run_tile(count, tile);
   }
 
-  // Ends the columns from j on as halves, after the last part of k.
-  void end(const Block& block, int64_t j) const {
-    if (!block.last || !half_ending) return;
-    kernel_set().half_blocks.end(half_ending->from(block.top, j), c + block.top * ldc + j, ldc,
-                                 block.rows, std::min(kTileColumns, n - j));
+  bool ends_in_halves(const Block& block) const { return block.last && half_ending; }
+
+  // Ends the held block as halves.
+  void end_held(const Block& block, SumsInTurn& turn) const {
+    turn.end_held([&](const SumBlock& held) {
+      const int64_t row = block.top + held.top;
+      const bool resumes = accumulate || block.p > 0;
+      end_sums(held,
+               {.sums = resumes ? c + row * ldc + held.j : nullptr,
+                .step = ldc,
+                .bias = bias ? bias + held.j : nullptr},
+               half_ending->from(row, held.j));
+    });
+  }
+
+  // Ends the stored sums of rows and of the columns from j on as halves, after the last part of k.
+  void end(const Block& block, int64_t top, int64_t rows, int64_t j) const {
+    if (!ends_in_halves(block)) return;
+    top += block.top;
+    kernel_set().half_blocks.end(half_ending->from(top, j), c + top * ldc + j, ldc, rows,
+                                 std::min(kTileColumns, n - j));
   }
 };
 

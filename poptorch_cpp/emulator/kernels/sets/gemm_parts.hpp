@@ -4,7 +4,6 @@
 #pragma once
 
 #include "emulator/kernels/sets/gemm_matrices.hpp"
-#include "emulator/kernels/sets/gemm_panel_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -134,8 +133,7 @@ class RightParts {
           take_panel(panels.stored(j + panel * kPanel), depth, words_ + panel * block_);
     }
   }
-  const uint32_t* words() const { return words_; }
-  int64_t block() const { return block_; }  // from one panel to the next
+  RightMatrices matrices() const { return {words_, block_, block_ / kWords}; }
   bool is_finite(int64_t panel) const { return finite_[panel]; }
 
  private:
@@ -157,7 +155,7 @@ class RightParts {
 
   alignas(64) uint32_t words_[kParts * kMatrixRows * kDepth / 2];
   bool finite_[2];
-  int64_t block_ = 0;
+  int64_t block_ = 0;  // from one panel to the next
 };
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

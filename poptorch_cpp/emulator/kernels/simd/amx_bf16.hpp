@@ -30,30 +30,18 @@ class MatrixRegisters {
   // Computes the sums of R × C blocks of 16 × 16: see multiply_matrices(). Registers 0 to 3 have
   // sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right one.
   template <int parts, int R, int C>
-  static void multiply(const uint32_t* left, int64_t left_block, const uint32_t* right,
-                       int64_t right_block, int64_t steps, float* sums) {
+  static void multiply(const uint32_t* left, int64_t left_block, const RightMatrices& right,
+                       float* sums) {
     constexpr int kRow = 64;
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    for (int64_t s = 0; s < steps; ++s, left += 256 * parts, right += 256 * parts) {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < kTerms<parts>.size(); ++i) {
-        const Term term = kTerms<parts>[i], before = i > 0 ? kTerms<parts>[i - 1] : Term{-1, -1};
-        if (term.right != before.right) {
-          _tile_loadd(6, right + 256 * term.right, kRow);
-          if (C == 2) _tile_loadd(7, right + right_block + 256 * term.right, kRow);
-        }
-        if (term.left != before.left) _tile_loadd(4, left + 256 * term.left, kRow);
-        _tile_dpbf16ps(0, 4, 6);
-        if (C == 2) _tile_dpbf16ps(1, 4, 7);
-        if (R == 1) continue;
-        if (term.left != before.left) _tile_loadd(5, left + left_block + 256 * term.left, kRow);
-        _tile_dpbf16ps(2, 5, 6);
-        if (C == 2) _tile_dpbf16ps(3, 5, 7);
-      }
+    const uint32_t* from = right.words;
+    for (int64_t s = 0; s < right.steps; ++s, left += 256 * parts, from += 256 * parts) {
+      add<parts, R, C>(left, left_block, from, right.block);
     }
+    if (right.last) add<parts, R, C>(left, left_block, right.last, 256 * parts);
     _tile_stored(0, sums, 2 * kRow);
     if (C == 2) _tile_stored(1, sums + 16, 2 * kRow);
     if (R == 2) _tile_stored(2, sums + 16 * 32, 2 * kRow);
@@ -71,23 +59,44 @@ class MatrixRegisters {
     if constexpr (parts == 1) return std::array{Term{0, 0}};
     if constexpr (parts == 2) return std::array{Term{1, 0}, Term{1, 1}, Term{0, 1}, Term{0, 0}};
   }();
+
+  // Adds the products of a step.
+  template <int parts, int R, int C>
+  [[gnu::always_inline]] static void add(const uint32_t* left, int64_t left_block,
+                                         const uint32_t* right, int64_t right_block) {
+    constexpr int kRow = 64;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < kTerms<parts>.size(); ++i) {
+      const Term term = kTerms<parts>[i], before = i > 0 ? kTerms<parts>[i - 1] : Term{-1, -1};
+      if (term.right != before.right) {
+        _tile_loadd(6, right + 256 * term.right, kRow);
+        if (C == 2) _tile_loadd(7, right + right_block + 256 * term.right, kRow);
+      }
+      if (term.left != before.left) _tile_loadd(4, left + 256 * term.left, kRow);
+      _tile_dpbf16ps(0, 4, 6);
+      if (C == 2) _tile_dpbf16ps(1, 4, 7);
+      if (R == 1) continue;
+      if (term.left != before.left) _tile_loadd(5, left + left_block + 256 * term.left, kRow);
+      _tile_dpbf16ps(2, 5, 6);
+      if (C == 2) _tile_dpbf16ps(3, 5, 7);
+    }
+  }
 };
 
-// Computes `rows` (at most 32) by `columns` (at most 32) sums of 16 * steps pairs, with 32 sums a
-// row. Operands are blocks of 16 × 16 pairs, contiguous along k; 16 rows of the left one, or
-// columns of the right one, lie a block apart. Elements are sums of as many parts, each of which
-// has a block of pairs; the blocks of a step are contiguous. The even and the odd positions of 16
-// pairs are summed apart, then added; denormals are zeros.
+// Computes `rows` (at most 32) by `columns` (at most 32) sums of the steps of `right`, with 32 sums
+// a row. The left operand has blocks of 16 × 16 pairs as well; 16 rows lie a block apart. Elements
+// are sums of as many parts, each of which has a block of pairs; the blocks of a step are
+// contiguous. The even and the odd positions of 16 pairs are summed apart, then added; denormals
+// are zeros.
 template <int parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
-                       int64_t left_block, const uint32_t* right, int64_t right_block,
-                       int64_t steps, float* sums) {
+                       int64_t left_block, const RightMatrices& right, float* sums) {
   using Registers = MatrixRegisters;
   const auto multiply =
       rows > 16 ? columns > 16 ? Registers::multiply<parts, 2, 2> : Registers::multiply<parts, 2, 1>
       : columns > 16 ? Registers::multiply<parts, 1, 2>
                      : Registers::multiply<parts, 1, 1>;
-  multiply(left, left_block, right, right_block, steps, sums);
+  multiply(left, left_block, right, sums);
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

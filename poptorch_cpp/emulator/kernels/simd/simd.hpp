@@ -135,15 +135,26 @@ inline Widest add_products(Widest x, Widest y, Widest sum) {
   sum = fmadd(reinterpret_cast<Widest>(a & upper), reinterpret_cast<Widest>(b & upper), sum);
   return fmadd(reinterpret_cast<Widest>(a << 16), reinterpret_cast<Widest>(b << 16), sum);
 }
+inline void store_normal_bfloats(uint16_t* y, Widest first, Widest second) {
+  store_neighbours(y, first, second);
+}
 #endif
+
+// Up to 32 columns as blocks of 16 × 16 pairs, contiguous along k. The second 16 columns lie a
+// block apart.
+struct RightMatrices {
+  const uint32_t* words;
+  int64_t block;
+  int64_t steps;
+  const uint32_t* last = nullptr;  // of a last step that is elsewhere, where 16 columns follow 16
+};
 
 #ifndef __AMX_BF16__
 constexpr bool kMultipliesMatrices = false;  // of bfloat16, in one instruction: see amx_bf16.hpp
 class MatrixRegisters {};
 template <int parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
-                       int64_t left_block, const uint32_t* right, int64_t right_block,
-                       int64_t steps, float* sums);
+                       int64_t left_block, const RightMatrices& right, float* sums);
 #endif
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
