@@ -214,5 +214,41 @@ TEST(HalfAttention, IsTheFloatOneRoundedOnce) {
   }
 }
 
+// The state stays float32 from step to step. Products of bfloat16 may add in another order.
+TEST(HalfRecurrent, IsTheFloatOneRoundedOnce) {
+  for (DType dtype : kHalfTypes) {
+    for (const bool lstm : {false, true}) {
+      for (const Shape& x : {Shape{7, 5, 40}, Shape{3, 35, 9}}) {
+        const int64_t hidden = 48, rows = (lstm ? 4 : 3) * hidden;
+        std::vector<TestTensor> in = {random_halves(dtype, x, 1, false),
+                                      random_halves(dtype, {x[1], hidden}, 2, false)};
+        if (lstm) in.push_back(random_halves(dtype, {x[1], hidden}, 3, false));
+        in.push_back(random_halves(dtype, {rows, x[2]}, 4, false));
+        in.push_back(random_halves(dtype, {rows, hidden}, 5, false));
+        in.push_back(random_halves(dtype, {rows}, 6, false));
+        in.push_back(random_halves(dtype, {rows}, 7, false));
+        std::vector<TestTensor> wide;
+        for (const TestTensor& operand : in) wide.push_back(widened(operand));
+        std::vector<TestTensor*> halves, floats;
+        for (size_t i = 0; i < in.size(); ++i) halves.push_back(&in[i]), floats.push_back(&wide[i]);
+        const char* op = lstm ? "lstm" : "gru";
+        KernelRun run(op, {}, halves), oracle(op, {}, floats);
+        ASSERT_TRUE(run.bind() && oracle.bind());
+        expect_deterministic(run);
+        oracle.run(1);
+        for (size_t i = 0; i < run.outputs.size(); ++i) {
+          SCOPED_TRACE(testing::Message() << op << " of " << ir::shape_text(x) << ", " << i);
+          TestTensor& got = run.outputs[i];
+          for (int64_t j = 0; j < got.type.elements(); ++j) {
+            const float value = oracle.outputs[i].f32()[j];
+            const float unit = dtype == DType::kF16 ? 0x1p-11f : 0x1p-8f;
+            ASSERT_NEAR(got.at(j), value, unit * std::abs(value) + 1e-6f) << j;
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace poptorch::emulator

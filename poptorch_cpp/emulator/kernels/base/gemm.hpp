@@ -67,8 +67,8 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k);
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
 // `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
 // elements are `packed_as`. `bias` (n) may be nullptr. With an ending, the last sums go there
-// instead of to c; with one of halves they go there from c. `by_parts` allows float16 to be
-// multiplied as sums of bfloat16: sums then have another order, and no larger error.
+// instead of to c; with one of halves they go there from c. `by_parts` allows float16, and floats
+// by bfloat16, to be multiplied as sums of bfloat16: in another order, with no larger error.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as = Element::kFloat,

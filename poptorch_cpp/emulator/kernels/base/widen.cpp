@@ -27,7 +27,10 @@ class Widened final : public BoundKernel {
       ++index;
     }
     for (size_t k = 0; k < wide.outputs.size(); ++k, ++index) {
-      if (!(stored.results >> k & 1)) widen(wide.outputs[k], index, false);
+      if (stored.results >> k & 1) continue;
+      widen(wide.outputs[k], index, false);
+      const bool used = request.output_used.empty() || request.output_used[k];
+      if (!used && !(k == 0 && epilogue_)) unstored_ |= uint64_t{1} << index;
     }
     buffers_ = index;
     if (request.epilogue) buffers_ += request.epilogue->inputs() + request.epilogue->outputs() - 1;
@@ -87,16 +90,20 @@ class Widened final : public BoundKernel {
     bytes_ += round_up(type.elements() * 4, 64);
     type.dtype = DType::kF32;
   }
+  // Returns whether the phase before the kernel, or the one after it, converts a buffer.
+  bool is_converted(const Copy& copy, bool input) const {
+    return copy.input == input && (unstored_ >> copy.buffer & 1) == 0;
+  }
   int chunks_of(bool input) const {
     int64_t chunks = 0;
     for (const Copy& copy : copies_) {
-      if (copy.input == input) chunks += divide_up(copy.elements, kChunk);
+      if (is_converted(copy, input)) chunks += divide_up(copy.elements, kChunk);
     }
     return static_cast<int>(chunks);
   }
   void convert(const KernelArgs& args, bool input, int64_t task) const {
     for (const Copy& copy : copies_) {
-      if (copy.input != input) continue;
+      if (!is_converted(copy, input)) continue;
       const int64_t chunks = divide_up(copy.elements, kChunk);
       if (task >= chunks) {
         task -= chunks;
@@ -119,6 +126,7 @@ class Widened final : public BoundKernel {
   Epilogue epilogue_;
   std::unique_ptr<BoundKernel> kernel_;
   std::vector<Copy> copies_;
+  uint64_t unstored_ = 0;  // results that nothing reads
   int buffers_ = 0;
   int64_t bytes_ = 0, elements_ = 0;
 };

@@ -13,6 +13,16 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 
 using WidestHalves = uint16_t __attribute__((vector_size(sizeof(Widest))));
 
+// Returns whether a comparison holds for a lane. Its lanes have all bits or none.
+template <typename Lanes>
+bool any_of(const Lanes& lanes) {
+  uint64_t words[sizeof(lanes) / sizeof(uint64_t)];
+  std::memcpy(words, &lanes, sizeof(lanes));
+  uint64_t any = 0;
+  for (const uint64_t word : words) any |= word;
+  return any != 0;
+}
+
 // Looks for denormals in vectors of bfloat16.
 class DenormalSearch {
  public:
@@ -21,14 +31,7 @@ class DenormalSearch {
     const WidestHalves magnitude = x + x - 2;
     least_ = magnitude < least_ ? magnitude : least_;
   }
-  bool found() const {
-    const auto lanes = least_ < 2 * 0x80 - 2;  // all bits of a lane or none
-    uint64_t words[sizeof(lanes) / sizeof(uint64_t)];
-    std::memcpy(words, &lanes, sizeof(lanes));
-    uint64_t any = 0;
-    for (const uint64_t word : words) any |= word;
-    return any != 0;
-  }
+  bool found() const { return any_of(least_ < 2 * 0x80 - 2); }
 
  private:
   WidestHalves least_ = WidestHalves{} - 1;

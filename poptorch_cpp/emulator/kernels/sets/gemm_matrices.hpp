@@ -13,8 +13,23 @@ static_assert(!kMultipliesMatrices || kMatrixRows == kTileColumns);
 
 inline bool is_denormal(uint16_t x) { return (x & 0x7f80) == 0 && (x & 0x7f) != 0; }
 
+// Which rows of a block have the sums of the loops on floats, apart from the order.
+template <int64_t most>
+class ExactRows {
+ public:
+  void all() { std::fill_n(exact_, most, true); }
+  void set(int64_t row, bool exact) { exact_[row] = exact; }
+  bool is(int64_t row) const { return exact_[row]; }
+  bool are(int64_t first, int64_t count) const {
+    return std::find(exact_ + first, exact_ + first + count, false) == exact_ + first + count;
+  }
+
+ private:
+  bool exact_[most];
+};
+
 // Blocks of the left operand, filled up with zeros along k. The instruction takes denormals as
-// zeros, so rows that have one are marked: they are multiplied as floats.
+// zeros, so rows that have one are not exact: they are multiplied as floats.
 class LeftMatrices {
  public:
   // Takes at most kMatrixBlock rows of at most kDepth elements.
@@ -28,20 +43,19 @@ class LeftMatrices {
         take_columns(a.from(i, 0), std::min(kRowBlock, rows - i), depth, denormals, i);
       }
     }
-    std::fill_n(marked_, rows, false);
+    exact_.all();
     if (!denormals.found()) return;
     for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t p = 0; p < depth; ++p) marked_[i] |= is_denormal(*a.from(i, p).as<uint16_t>());
+      for (int64_t p = 0; p < depth; ++p) {
+        if (is_denormal(*a.from(i, p).as<uint16_t>())) exact_.set(i, false);
+      }
     }
   }
   // Returns the blocks from a row on that is a multiple of kSide. Others follow block() words
   // apart.
   const uint32_t* at(int64_t row) const { return pairs_ + row / kSide * block(); }
   int64_t block() const { return steps_ * kSide * kSide; }
-  bool is_marked(int64_t row) const { return marked_[row]; }
-  bool has_marked(int64_t first, int64_t count) const {
-    return std::find(marked_ + first, marked_ + first + count, true) != marked_ + first + count;
-  }
+  const ExactRows<kMatrixBlock>& exact() const { return exact_; }
 
  private:
   uint32_t* matrix(int64_t row, int64_t step) {
@@ -84,37 +98,64 @@ class LeftMatrices {
   }
 
   alignas(64) uint32_t pairs_[kMatrixBlock * kDepth / 2];
-  bool marked_[kMatrixBlock];
+  ExactRows<kMatrixBlock> exact_;
   int64_t steps_ = 0;
 };
 
 // Up to two panels of pairs as matrices: in place, except a last step that is filled up with zeros.
 class RightPairs {
  public:
-  RightPairs(const PanelRows& panels, int64_t depth) : panels_(panels), depth_(depth) {}
+  // `finite` requires that exact panels have neither infinities nor NaN.
+  RightPairs(const PanelRows& panels, int64_t depth, bool finite)
+      : panels_(panels), depth_(depth), finite_(finite) {}
 
   // Returns the matrices of `columns` (at most kMatrixRows) from column j on.
   RightMatrices take(int64_t j, int64_t columns) {
     const int64_t steps = depth_ / kMatrixDepth, rest = depth_ % kMatrixDepth;
-    const auto words = [](const uint16_t* x) { return reinterpret_cast<const uint32_t*>(x); };
-    RightMatrices taken{words(panels_.stored(j)), panels_.pair_step(), steps};
-    if (rest == 0) return taken;
-    for (int64_t first = 0; first < columns; first += kPanel) {
-      uint32_t* last = last_ + first / kPanel * kSide * kSide;
-      const uint16_t* from = panels_.stored(j + first) + steps * kMatrixDepth * kPanel;
-      std::memcpy(last, from, static_cast<size_t>(rest / 2 * kPanel) * sizeof(uint32_t));
-      if (rest % 2 == 0) continue;
-      // The last row is not a row of pairs.
-      const uint16_t* row = from + (rest - 1) * kPanel;
-      for (int64_t i = 0; i < kPanel; ++i) last[rest / 2 * kPanel + i] = pair_of(row[i], 0);
+    exact_.all();
+    for (int64_t panel = 0; panel * kPanel < columns; ++panel) {
+      const uint16_t* from = panels_.stored(j + panel * kPanel);
+      exact_.set(panel, is_exact(from));
+      if (rest > 0) fill_up(from + steps * kMatrixDepth * kPanel, rest, panel);
     }
-    taken.last = last_;
-    return taken;
+    const auto* words = reinterpret_cast<const uint32_t*>(panels_.stored(j));
+    return {words, panels_.pair_step(), steps, rest > 0 ? last_ : nullptr};
   }
+  const ExactRows<2>& exact() const { return exact_; }
 
  private:
+  bool is_exact(const uint16_t* panel) const {
+    const int64_t n = kPanel * depth_;
+    DenormalSearch denormals;
+    if (!finite_) {
+      search(denormals, panel, n);
+      return !denormals.found();
+    }
+    WidestHalves greatest{};  // without the sign
+    auto see = [&](WidestHalves x) __attribute__((always_inline)) {
+      denormals.see(x);
+      x += x;
+      greatest = x > greatest ? x : greatest;
+    };
+    int64_t i = 0;
+    for (; i + 2 * kLanes <= n; i += 2 * kLanes) see(load_halves(panel + i));
+    if (i < n) see(load_halves(panel + i, n - i));
+    const auto infinite = greatest >= 0xff00;
+    return !denormals.found() && !any_of(infinite);
+  }
+  // Copies `rest` rows of a panel. The last of an odd number is not a row of pairs.
+  void fill_up(const uint16_t* from, int64_t rest, int64_t panel) {
+    uint32_t* last = last_ + panel * kSide * kSide;
+    std::memcpy(last, from, static_cast<size_t>(rest / 2 * kPanel) * sizeof(uint32_t));
+    if (rest % 2 == 0) return;
+    const uint16_t* row = from + (rest - 1) * kPanel;
+    for (int64_t i = 0; i < kPanel; ++i) last[rest / 2 * kPanel + i] = pair_of(row[i], 0);
+  }
+
   const PanelRows& panels_;
   int64_t depth_;
+  bool finite_;
+  ExactRows<2> exact_;
   alignas(64) uint32_t last_[2 * kSide * kSide] = {};
 };
 

@@ -1,7 +1,7 @@
 // A product with a packed right operand, by blocks of rows and parts of k.
 #pragma once
 
-#include "emulator/kernels/sets/gemm_parts.hpp"
+#include "emulator/kernels/sets/gemm_split.hpp"
 #include "emulator/kernels/sets/gemm_sums.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -23,11 +23,10 @@ struct PanelProduct {
   bool by_parts;
 
   void run() const {
-    const bool paired = is_paired(packed_as) && a.element == packed_as;
-    const bool parted = kMultipliesMatrices && by_parts && a.element == Element::kHalf &&
-                        packed_as == Element::kHalf;
-    const bool by_pairs = kMultipliesMatrices && paired && k >= kMatrixDepth;
-    const int64_t most = parted ? kPartRows : by_pairs ? kMatrixBlock : kRowBlock;
+    const Way way = way_of();
+    const int64_t most = way == Way::kParts      ? kPartRows
+                         : way == Way::kMatrices ? kMatrixBlock
+                                                 : kRowBlock;
     for (int64_t top = 0; top < m; top += most) {
       for (int64_t p = 0; p < k || p == 0; p += kDepth) {
         const Block block{.a = a.from(top, p),
@@ -36,18 +35,33 @@ struct PanelProduct {
                           .p = p,
                           .depth = std::min(kDepth, k - p),
                           .last = p + kDepth >= k};
-        if (parted) {
-          by_sums_of_parts(block);
-        } else if (by_pairs) {
+        if (kMultipliesMatrices && way == Way::kParts) {
+          by_parts_of_halves(block);
+        } else if (kMultipliesMatrices && way == Way::kSplit) {
+          by_parts_of_floats(block);
+        } else if (kMultipliesMatrices && way == Way::kMatrices) {
           by_matrices(block);
         } else {
-          by_vectors(block, paired && block.depth % 2 == 0);
+          by_vectors(block, is_paired(packed_as) && a.element == packed_as && block.depth % 2 == 0);
         }
       }
     }
   }
 
  private:
+  // The operands of the instruction: vectors, or matrices of elements, of parts of float16, or of
+  // parts of floats by bfloat16.
+  enum class Way { kVectors, kMatrices, kParts, kSplit };
+
+  Way way_of() const {
+    if (!kMultipliesMatrices) return Way::kVectors;
+    const bool halves = a.element == Element::kHalf && packed_as == Element::kHalf;
+    if (by_parts && halves) return Way::kParts;
+    if (packed_as != Element::kBfloat || k < kMatrixDepth) return Way::kVectors;
+    if (a.element == Element::kBfloat) return Way::kMatrices;
+    return by_parts && a.element == Element::kFloat && a.col == 1 ? Way::kSplit : Way::kVectors;
+  }
+
   // A part of k for a block of rows.
   struct Block {
     OperandView a;
@@ -84,67 +98,48 @@ struct PanelProduct {
     }
   }
 
-  // Multiplies by matrices of pairs. Rows and panels with denormals are multiplied as floats: which
-  // ones are does not depend on how rows and columns are divided.
   void by_matrices(const Block& block) const {
-    const MatrixRegisters registers;
     LeftMatrices left;
     left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    RightPairs right(panels, block.depth);
-    SumsInTurn turn;
-    for (int64_t j = 0; j < n; j += kMatrixRows) {
-      const int64_t columns = std::min(kMatrixRows, n - j);
-      const bool normal = panels.are_normal(j, columns);
-      const RightMatrices taken = right.take(j, columns);
-      for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
-        const int64_t rows = std::min(kMatrixRows, block.rows - top);
-        float* sums = turn.next();
-        multiply_matrices<1>(registers, rows, columns, left.at(top), left.block(), taken, sums);
-        end_held(block, turn);
-        const SumBlock made{top, rows, j, columns, sums};
-        if (normal && !left.has_marked(top, rows)) {
-          take_exact(block, made, turn);
-          continue;
-        }
-        const bool whole[] = {panels.are_normal(j, std::min(kPanel, columns)),
-                              columns <= kPanel || panels.are_normal(j + kPanel, columns - kPanel)};
-        take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
-          return whole[panel] && !left.is_marked(row);
-        });
-      }
-    }
-    end_held(block, turn);
+    by_blocks<1>(block, panels, left, RightPairs(panels, block.depth, false));
   }
-
-  // Multiplies by matrices of the parts of elements. Which rows and panels are multiplied as floats
-  // does not depend on how rows and columns are divided.
-  void by_sums_of_parts(const Block& block) const {
-    const MatrixRegisters registers;
+  void by_parts_of_halves(const Block& block) const {
     LeftParts left;
-    RightParts right;
     left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
+    by_blocks<kParts>(block, panels, left, RightParts(panels, block.depth));
+  }
+  void by_parts_of_floats(const Block& block) const {
+    LeftSplit left;
+    left.take(block.a.floats(), block.rows, block.depth);
+    PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
+    by_blocks<kSplit>(block, panels, left, RightPairs(panels, block.depth, true));
+  }
+
+  // Multiplies matrices. Rows and panels that would not be exact are multiplied as floats: which
+  // ones are does not depend on how rows and columns are divided.
+  template <int parts, typename Left, typename Right>
+  void by_blocks(const Block& block, PanelRows& panels, const Left& left, Right right) const {
+    const MatrixRegisters registers;
     SumsInTurn turn;
     for (int64_t j = 0; j < n; j += kMatrixRows) {
       const int64_t columns = std::min(kMatrixRows, n - j);
-      right.take(panels, j, columns, block.depth);
-      const bool finite = right.is_finite(0) && (columns <= kPanel || right.is_finite(1));
+      const RightMatrices taken = right.take(j, columns);
       for (int64_t top = 0; top < block.rows; top += kMatrixRows) {
         const int64_t rows = std::min(kMatrixRows, block.rows - top);
         if (!ends_in_halves(block)) prefetch_result(block.top + top, rows, j, columns);
         float* sums = turn.next();
-        multiply_matrices<kParts>(registers, rows, columns, left.at(top), left.block(),
-                                  right.matrices(), sums);
+        multiply_matrices<parts>(registers, rows, columns, left.at(top), left.block(), taken, sums);
         end_held(block, turn);
         const SumBlock made{top, rows, j, columns, sums};
-        if (finite && left.are_finite(top, rows)) {
+        if (right.exact().are(0, 2) && left.exact().are(top, rows)) {
           take_exact(block, made, turn);
-          continue;
+        } else {
+          take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
+            return left.exact().is(row) && right.exact().is(panel);
+          });
         }
-        take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
-          return left.is_finite(row) && right.is_finite(panel);
-        });
       }
     }
     end_held(block, turn);

@@ -62,10 +62,7 @@ class LeftParts {
   // apart.
   const uint32_t* at(int64_t row) const { return words_ + row / kSide * block(); }
   int64_t block() const { return steps_ * kWords; }
-  bool is_finite(int64_t row) const { return finite_[row]; }
-  bool are_finite(int64_t first, int64_t count) const {
-    return std::find(finite_ + first, finite_ + first + count, false) == finite_ + first + count;
-  }
+  const ExactRows<kPartRows>& exact() const { return exact_; }
 
  private:
   static constexpr int64_t kWords = kParts * kSide * kSide;  // of a step
@@ -84,7 +81,7 @@ class LeftParts {
         search.see(x), search.see(y);
         store_parts(even_lanes(x, y), odd_lanes(x, y), words(i, s));
       }
-      finite_[i] = search.are_finite();
+      exact_.set(i, search.are_finite());
     }
   }
   void take_columns(const OperandView& a, int64_t rows, int64_t depth) {
@@ -104,7 +101,9 @@ class LeftParts {
                            kSide, kSide, count);
         }
       }
-      for (int64_t lane = 0; lane < count; ++lane) finite_[i + lane] = search.is_finite(lane);
+      for (int64_t lane = 0; lane < count; ++lane) {
+        exact_.set(i + lane, search.is_finite(lane));
+      }
     }
   }
   // Returns the elements of rows [i, i + count) at position p.
@@ -118,23 +117,26 @@ class LeftParts {
   }
 
   alignas(64) uint32_t words_[kParts * kPartRows * kDepth / 2];
-  bool finite_[kPartRows];
+  ExactRows<kPartRows> exact_;
   int64_t steps_ = 0;
 };
 
 // Up to two panels as matrices of parts.
 class RightParts {
  public:
-  // Takes `columns` (at most kMatrixRows) from column j on.
-  void take(const PanelRows& panels, int64_t j, int64_t columns, int64_t depth) {
-    block_ = (depth + kMatrixDepth - 1) / kMatrixDepth * kWords;
+  RightParts(const PanelRows& panels, int64_t depth) : panels_(panels), depth_(depth) {}
+
+  // Returns the matrices of `columns` (at most kMatrixRows) from column j on.
+  RightMatrices take(int64_t j, int64_t columns) {
+    const int64_t steps = (depth_ + kMatrixDepth - 1) / kMatrixDepth, block = steps * kWords;
+    exact_.all();
     for (int64_t panel = 0; panel * kPanel < columns; ++panel) {
-      finite_[panel] =
-          take_panel(panels.stored(j + panel * kPanel), depth, words_ + panel * block_);
+      exact_.set(panel,
+                 take_panel(panels_.stored(j + panel * kPanel), depth_, words_ + panel * block));
     }
+    return {words_, block, steps};
   }
-  RightMatrices matrices() const { return {words_, block_, block_ / kWords}; }
-  bool is_finite(int64_t panel) const { return finite_[panel]; }
+  const ExactRows<2>& exact() const { return exact_; }
 
  private:
   static constexpr int64_t kWords = kParts * kSide * kSide;  // of a step
@@ -154,8 +156,9 @@ class RightParts {
   }
 
   alignas(64) uint32_t words_[kParts * kMatrixRows * kDepth / 2];
-  bool finite_[2];
-  int64_t block_ = 0;  // from one panel to the next
+  const PanelRows& panels_;
+  int64_t depth_;
+  ExactRows<2> exact_;
 };
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

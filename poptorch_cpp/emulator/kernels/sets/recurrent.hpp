@@ -121,9 +121,4 @@ std::unique_ptr<BoundKernel> bind_recurrent(const KernelRequest& request) {
   return std::make_unique<Kernel>(request);
 }
 
-template <typename Cell, template <typename> typename Kernel>
-void add_recurrent_row(KernelTable& table, const char* op) {
-  table.add({.op = op, .bind = bind_floats<bind_recurrent<Kernel<Cell>>>});
-}
-
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -179,8 +179,8 @@ class RecurrentBackward final : public BoundKernel {
 }  // namespace
 
 void add_recurrent_gradients(KernelTable& table) {
-  add_recurrent_row<Lstm, RecurrentBackward>(table, "lstm_grad");
-  add_recurrent_row<Gru, RecurrentBackward>(table, "gru_grad");
+  table.add({.op = "lstm_grad", .bind = bind_floats<bind_recurrent<RecurrentBackward<Lstm>>>});
+  table.add({.op = "gru_grad", .bind = bind_floats<bind_recurrent<RecurrentBackward<Gru>>>});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

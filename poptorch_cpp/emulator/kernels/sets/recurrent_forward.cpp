@@ -2,6 +2,7 @@
 // into the reserve. Groups of batch rows then go through time independently, with packed recurrent
 // weights.
 #include "emulator/kernels/base/families.hpp"
+#include "emulator/kernels/base/stored.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/sets/recurrent.hpp"
 
@@ -15,18 +16,30 @@ class RecurrentForward final : public BoundKernel {
  public:
   explicit RecurrentForward(const KernelRequest& request)
       : s_(request),
+        element_(element_of(request.inputs[0]->dtype)),
         row_parts_(parts_for(s_.rows() * s_.gates() * s_.in / 40, divide_up(s_.rows(), 48))) {
-    input_floats_ = packed_floats(s_.in, Cell::kInputGates * s_.hidden);
+    // A matrix has twice as many rows as a panel, and reading bfloat16 takes half as long.
+    if (element_ == Element::kBfloat) s_.row_group = 2 * kPanel;
+    input_bytes_ = packed_bytes(s_.in, Cell::kInputGates * s_.hidden);
     for (const GateSpan& span : Cell::kSpans) {
-      if (span.hidden >= 0) hidden_floats_ += packed_floats(s_.hidden, span.count * s_.hidden);
+      if (span.hidden >= 0) hidden_bytes_ += packed_bytes(s_.hidden, span.count * s_.hidden);
     }
   }
+  // Binds a kernel for an input and weights of bfloat16, where multiplying them as such is faster.
+  static std::unique_ptr<BoundKernel> bind_bfloats(const KernelRequest& request) {
+    constexpr int64_t kLeastDepth = 32;  // of a matrix
+    const int64_t in = request.inputs[0]->shape[2], hidden = request.inputs[1]->shape[1];
+    if (!multiplies_matrices(Element::kBfloat, Element::kBfloat)) return nullptr;
+    if (std::min(in, hidden) < kLeastDepth) return nullptr;
+    return bind_recurrent<RecurrentForward>(request);
+  }
+  static constexpr StoredBuffers kStored = {1 | 3 << (1 + Cell::kStates), 0};
   int phases() const override { return 3; }  // pack, inputs of all steps, time
   int tasks(int phase) const override {
     return static_cast<int>(phase == 0 ? 2 * kPackParts : phase == 1 ? row_parts_ : s_.groups());
   }
   int64_t workspace_bytes() const override {
-    return 4 * (input_floats_ + hidden_floats_ + s_.gates() + kWide * s_.hidden * s_.rows());
+    return input_bytes_ + hidden_bytes_ + 4 * (s_.gates() + kWide * s_.hidden * s_.rows());
   }
   std::vector<int> prepared_operands() const override {
     return {kWeights, kWeights + 1, kWeights + 2, kWeights + 3};
@@ -43,11 +56,13 @@ class RecurrentForward final : public BoundKernel {
   static constexpr int64_t kPackParts = 4, kWide = Cell::kKept;
   static constexpr int kWeights = 1 + Cell::kStates, kOut = kWeights + 4;
 
-  float* packed_input(const KernelArgs& args) const {
-    return reinterpret_cast<float*>(args.workspace);
+  int64_t packed_bytes(int64_t k, int64_t n) const {
+    return round_up(packed_floats(k, n) * element_bytes(element_), 64);
   }
-  float* packed_hidden(const KernelArgs& args) const { return packed_input(args) + input_floats_; }
-  float* bias(const KernelArgs& args) const { return packed_hidden(args) + hidden_floats_; }
+  std::byte* packed_hidden(const KernelArgs& args) const { return args.workspace + input_bytes_; }
+  float* bias(const KernelArgs& args) const {
+    return reinterpret_cast<float*>(packed_hidden(args) + hidden_bytes_);
+  }
   float* reserve(const KernelArgs& args) const {
     float* given = buffer_of<float>(args, kOut + kWeights);
     return given ? given : bias(args) + s_.gates();
@@ -55,25 +70,25 @@ class RecurrentForward final : public BoundKernel {
   // Calls use(span, its packed weights) for the spans that use the hidden state.
   template <typename Use>
   void for_hidden(const KernelArgs& args, Use use) const {
-    float* packed = packed_hidden(args);
+    std::byte* packed = packed_hidden(args);
     for (const GateSpan& span : Cell::kSpans) {
       if (span.hidden < 0) continue;
       use(span, packed);
-      packed += packed_floats(s_.hidden, span.count * s_.hidden);
+      packed += packed_bytes(s_.hidden, span.count * s_.hidden);
     }
   }
 
   void pack(const KernelArgs& args, int64_t task) const {
     const int64_t n = s_.hidden, part = task / 2;
-    auto pack = [&](int input, int64_t from, int64_t k, int64_t columns, float* packed) {
-      const MatrixView w{input_of<float>(args, input) + from * n * k, 1, k};
+    auto pack = [&](int input, int64_t from, int64_t k, int64_t columns, std::byte* packed) {
+      const OperandView w(args.buffers[input], 1, k, element_);
       const Range range = part_of(panels_of(columns), kPackParts, part);
-      pack_panels(w, k, columns, range.begin, range.end, packed, k);
+      pack_panels(w.at(from * n * k), k, columns, range.begin, range.end, packed, k);
     };
     if (task % 2 == 0) {
-      pack(kWeights, 0, s_.in, Cell::kInputGates * n, packed_input(args));
+      pack(kWeights, 0, s_.in, Cell::kInputGates * n, args.workspace);
     } else {
-      for_hidden(args, [&](const GateSpan& span, float* packed) {
+      for_hidden(args, [&](const GateSpan& span, std::byte* packed) {
         pack(kWeights + 1, span.hidden, n, span.count * n, packed);
       });
     }
@@ -93,9 +108,10 @@ class RecurrentForward final : public BoundKernel {
   void inputs(const KernelArgs& args, int64_t task) const {
     const Range rows = part_of(s_.rows(), row_parts_, task);
     const int64_t wide = kWide * s_.hidden;
-    gemm_packed(rows.size(), Cell::kInputGates * s_.hidden, s_.in,
-                {input_of<float>(args, 0) + rows.begin * s_.in, s_.in, 1}, packed_input(args),
-                s_.in, bias(args), reserve(args) + rows.begin * wide, wide, false, nullptr);
+    const OperandView x(args.buffers[0], s_.in, 1, element_);
+    gemm_packed(rows.size(), Cell::kInputGates * s_.hidden, s_.in, x.from(rows.begin, 0),
+                args.workspace, s_.in, bias(args), reserve(args) + rows.begin * wide, wide, false,
+                nullptr, element_);
   }
   void steps(const KernelArgs& args, int64_t task) const {
     const Range rows = s_.group(task);
@@ -107,11 +123,11 @@ class RecurrentForward final : public BoundKernel {
       const int64_t before = s == 0 ? 0 : s_.at(s - 1) * s_.batch;
       const float* h = s == 0 ? h0 : y + before * n;
       float* const z = kept + (now + rows.begin) * wide;
-      for_hidden(args, [&](const GateSpan& span, const float* packed) {
+      for_hidden(args, [&](const GateSpan& span, const std::byte* packed) {
         const bool joins = span.input >= 0;
         gemm_packed(rows.size(), span.count * n, n, {h + rows.begin * n, n, 1}, packed, n,
                     joins ? nullptr : bias(args) + span.column * n, z + span.column * n, wide,
-                    joins, nullptr);
+                    joins, nullptr, element_, nullptr, nullptr, true);
       });
       for (int64_t b = rows.begin; b < rows.end; ++b) {
         const float* state = s == 0              ? state0 + b * n
@@ -132,14 +148,27 @@ class RecurrentForward final : public BoundKernel {
   }
 
   RecurrentSizes s_;
-  int64_t row_parts_, input_floats_ = 0, hidden_floats_ = 0;
+  Element element_;  // of x and the weights
+  int64_t row_parts_, input_bytes_ = 0, hidden_bytes_ = 0;
 };
+
+// Halves other than x and the weights become floats.
+template <typename Cell>
+std::unique_ptr<BoundKernel> bind_forward(const KernelRequest& request) {
+  using Kernel = RecurrentForward<Cell>;
+  return bind_stored_forms(request, Kernel::kStored,
+                           {.floats = bind_recurrent<Kernel>,
+                            .halves = nullptr,
+                            .bfloats = Kernel::bind_bfloats,
+                            .from_halves = nullptr,
+                            .from_bfloats = nullptr});
+}
 
 }  // namespace
 
 void add_recurrent_kernels(KernelTable& table) {
-  add_recurrent_row<Lstm, RecurrentForward>(table, "lstm");
-  add_recurrent_row<Gru, RecurrentForward>(table, "gru");
+  table.add({.op = "lstm", .bind = bind_forward<Lstm>, .reads_halves = true});
+  table.add({.op = "gru", .bind = bind_forward<Gru>, .reads_halves = true});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

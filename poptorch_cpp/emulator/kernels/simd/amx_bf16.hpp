@@ -38,10 +38,11 @@ class MatrixRegisters {
     _tile_zero(2);
     _tile_zero(3);
     const uint32_t* from = right.words;
-    for (int64_t s = 0; s < right.steps; ++s, left += 256 * parts, from += 256 * parts) {
+    constexpr int64_t kStep = 256 * kRightParts<parts>;
+    for (int64_t s = 0; s < right.steps; ++s, left += 256 * parts, from += kStep) {
       add<parts, R, C>(left, left_block, from, right.block);
     }
-    if (right.last) add<parts, R, C>(left, left_block, right.last, 256 * parts);
+    if (right.last) add<parts, R, C>(left, left_block, right.last, kStep);
     _tile_stored(0, sums, 2 * kRow);
     if (C == 2) _tile_stored(1, sums + 16, 2 * kRow);
     if (R == 2) _tile_stored(2, sums + 16 * 32, 2 * kRow);
@@ -53,11 +54,15 @@ class MatrixRegisters {
   struct Term {
     int left, right;
   };
+  // Parts of the right operand: as many as of the left one, or a single one for three.
+  template <int parts>
+  static constexpr int kRightParts = parts == 3 ? 1 : parts;
   // The terms of a product of sums of parts, in an order in which neighbours share an operand.
   template <int parts>
   static constexpr auto kTerms = [] {
     if constexpr (parts == 1) return std::array{Term{0, 0}};
     if constexpr (parts == 2) return std::array{Term{1, 0}, Term{1, 1}, Term{0, 1}, Term{0, 0}};
+    if constexpr (parts == 3) return std::array{Term{2, 0}, Term{1, 0}, Term{0, 0}};
   }();
 
   // Adds the products of a step.
@@ -86,8 +91,8 @@ class MatrixRegisters {
 // Computes `rows` (at most 32) by `columns` (at most 32) sums of the steps of `right`, with 32 sums
 // a row. The left operand has blocks of 16 × 16 pairs as well; 16 rows lie a block apart. Elements
 // are sums of as many parts, each of which has a block of pairs; the blocks of a step are
-// contiguous. The even and the odd positions of 16 pairs are summed apart, then added; denormals
-// are zeros.
+// contiguous. With three parts, those of the right operand are whole. The even and the odd
+// positions of 16 pairs are summed apart, then added; denormals are zeros.
 template <int parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
                        int64_t left_block, const RightMatrices& right, float* sums) {
