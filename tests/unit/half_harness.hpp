@@ -27,9 +27,9 @@ inline TestTensor widened(TestTensor x) {
   return wide;
 }
 
-// Expects `got` to be `wide` rounded to its type, or at most `units` beside it; any NaN equals any
-// other.
-inline void expect_rounded(TestTensor got, const TestTensor& wide, int units = 0) {
+// Expects `got` to be `wide` rounded to its type, or at most `units` or `error` beside it; any NaN
+// equals any other.
+inline void expect_rounded(TestTensor got, const TestTensor& wide, int units = 0, float error = 0) {
   ASSERT_EQ(got.type.elements(), wide.type.elements());
   for (int64_t i = 0; i < got.type.elements(); ++i) {
     const float value = wide.f32()[i];
@@ -37,7 +37,7 @@ inline void expect_rounded(TestTensor got, const TestTensor& wide, int units = 0
       ASSERT_TRUE(std::isnan(got.at(i))) << i;
     } else if (!ir::is_half(got.type.dtype)) {
       ASSERT_EQ(std::bit_cast<uint32_t>(got.f32()[i]), std::bit_cast<uint32_t>(value)) << i;
-    } else {
+    } else if (error == 0 || !(std::abs(got.at(i) - value) <= error)) {
       const int distance = std::abs(halves(got)[i] - narrowed(got.type.dtype, value));
       ASSERT_LE(distance, units) << i << ": " << value << " and " << got.at(i);
     }

@@ -74,15 +74,18 @@ std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
 }
 
 // Returns whether products of matrices of bfloat16, or of float16 by parts, repay the gathering of
-// patches.
+// patches. Pixels are read in place, which takes fewer columns to repay.
 bool repays_matrices(ir::DType dtype, const ConvShape& shape) {
-  constexpr int64_t kLeastOut = 64;
+  const bool in_place = shape.pointwise();
+  const int64_t least_out = in_place ? 32 : 64, least_depth_of_parts = in_place ? 48 : 64;
+  if (shape.group_out() < least_out) return false;
   if (dtype == ir::DType::kF16) {
-    return repays_parts(shape.out_pixels(), shape.group_out(), shape.depth(), Element::kHalf,
+    return shape.depth() >= least_depth_of_parts &&
+           repays_parts(shape.out_pixels(), shape.group_out(), shape.depth(), Element::kHalf,
                         Element::kHalf);
   }
   return dtype == ir::DType::kBF16 && kernel_set().gemm.multiplies_matrices &&
-         shape.group_out() >= kLeastOut && shape.depth() % 2 == 0;
+         shape.depth() % 2 == 0;
 }
 
 // Convolutions of one half type run on halves, except where oneDNN has a primitive for floats that

@@ -23,7 +23,7 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
                            packed_as, ending, half_ending, by_parts);
 }
 bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b) {
-  constexpr int64_t kLeastRows = 32, kLeastColumns = 64, kLeastDepth = 64;
+  constexpr int64_t kLeastRows = 32, kLeastColumns = 32, kLeastDepth = 33;
   return kernel_set().gemm.multiplies_matrices && a == Element::kHalf && b == a &&
          m >= kLeastRows && n >= kLeastColumns && k >= kLeastDepth;
 }
