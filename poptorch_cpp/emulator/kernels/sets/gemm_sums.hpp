@@ -31,7 +31,8 @@ class SumsInTurn {
   alignas(64) float held_[2][kMatrixRows * kMatrixRows];
 };
 
-// What is added to each sum before it ends: rows of sums, and then the bias. Either may be nullptr.
+// Numbers that are added to each sum before it ends: rows of sums, and then the bias. Either may be
+// nullptr.
 struct Addends {
   const float* sums;
   int64_t step;
