@@ -19,7 +19,7 @@ class ExactRows {
  public:
   void all() { std::fill_n(exact_, most, true); }
   void set(int64_t row, bool exact) { exact_[row] = exact; }
-  bool is(int64_t row) const { return exact_[row]; }
+  bool holds(int64_t row) const { return exact_[row]; }
   bool are(int64_t first, int64_t count) const {
     return std::find(exact_ + first, exact_ + first + count, false) == exact_ + first + count;
   }

@@ -137,7 +137,7 @@ struct PanelProduct {
           take_exact(block, made, turn);
         } else {
           take_partly_exact(block, panels, made, [&](int64_t row, int64_t panel) {
-            return left.exact().is(row) && right.exact().is(panel);
+            return left.exact().holds(row) && right.exact().holds(panel);
           });
         }
       }
