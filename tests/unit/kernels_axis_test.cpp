@@ -1,5 +1,6 @@
 // Compares ops along axes, and padding, with the reference kernels.
 #include "kernel_harness.hpp"
+#include "sample.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -20,8 +21,10 @@ TestTensor with_ties(DType dtype, Shape shape) {
 }
 
 TEST(AlongAxis, FindsAndOrdersAsTheReferenceDoes) {
+  Sample sample(4);
   for (DType dtype : kNumbers) {
     for (int64_t axis : {0, 1, 2}) {
+      if (!sample.takes()) continue;
       TestTensor x = with_ties(dtype, {9, 40, 21});
       if (dtype == DType::kF32) x.f32()[300] = x.f32()[4000] = NAN;
       for (const char* op : {"argmax", "argmin"}) {

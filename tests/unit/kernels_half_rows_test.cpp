@@ -140,9 +140,11 @@ TEST(HalfRows, OfLosses) {
 }
 
 TEST(HalfRows, OfReductions) {
+  Sample sample(4);
   for (const char* op : {"sum", "mean", "max", "min", "prod"}) {
     for (int64_t n : {1, 33, 150}) {
       for (const Ints& axes : {Ints{0}, Ints{1}, Ints{0, 2}, Ints{1, 2}, Ints{0, 1, 2}}) {
+        if (!sample.takes()) continue;
         expect_rounded_floats({op, {{"axes", axes}}, {{{2, n, 70}}}});
       }
     }

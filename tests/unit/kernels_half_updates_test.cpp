@@ -108,7 +108,7 @@ void expect_equal(const TestTensor& got, const TestTensor& want) {
 }
 
 TEST(HalfUpdates, TakeProductsFromRegisters) {
-  Sample sample(4);
+  Sample sample(12);
   for (const HalfUpdate& u : kUpdates) {
     for (DType dtype : kHalfTypes) {
       for (UpdateProduct s : {UpdateProduct{50, 200, 8}, {7, 8, 32}, {300, 136, 3}, {64, 24, 1}}) {
@@ -164,7 +164,7 @@ TestTensor rounded_at_random(const HalfUpdate& u, DType dtype, std::vector<TestT
 }
 
 TEST(HalfUpdates, RoundAtRandomByTheIndexOfTheElement) {
-  Sample sample(4);
+  Sample sample(12);
   const RandomKey key{.seed = 5, .op_id = 1, .replica = 3, .micro_batch = 2};
   for (HalfUpdate u : kUpdates) {
     for (DType dtype : kHalfTypes) {
