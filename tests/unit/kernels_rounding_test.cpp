@@ -6,6 +6,7 @@
 #include "kernel_harness.hpp"
 #include "reference/rounding_bits.hpp"
 #include "sample.hpp"
+#include "support/half.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -305,6 +306,31 @@ void expect_the_ending_of_the_reference(const EndedBlock& b, uint32_t seed) {
       if (b.adds) x += static_cast<float>(added.at(at)), round(EndingRounding::kAdded);
       if (b.limits) x = std::clamp(x, -0.5f, 2.0f);
       ASSERT_EQ(ended.at(at), x) << "row " << i << ", column " << j;
+    }
+  }
+}
+
+// Some of so many random words are zero.
+TEST(StochasticCast, KeepsInfinities) {
+  constexpr int64_t kRows = 8192, kColumns = 64;
+  std::vector<float> sums(kRows * kColumns, INFINITY);
+  for (size_t i = 0; i < sums.size(); i += 3) sums[i] = -INFINITY;
+  for (const KernelSet* set : host_kernel_sets()) {
+    for (Element element : {Element::kHalf, Element::kBfloat}) {
+      std::vector<uint16_t> to(sums.size());
+      HalfEnding ending;
+      ending.to = to.data();
+      ending.row_step = kColumns;
+      ending.element = element;
+      ending.rounding = {.at_random = true, .keys = {{1, 2}, {3, 4}, {5, 6}}};
+      set->half_blocks.end(ending, sums.data(), kColumns, kRows, kColumns);
+      int64_t wrong = 0;
+      for (size_t i = 0; i < to.size(); ++i) {
+        const float x =
+            element == Element::kHalf ? support::from_half(to[i]) : support::from_bfloat16(to[i]);
+        wrong += x != sums[i];
+      }
+      EXPECT_EQ(wrong, 0) << set->name;
     }
   }
 }

@@ -73,6 +73,7 @@ template <typename T>
 template <typename T>
 void transpose_matrix(const T* from, int64_t from_stride, T* to, int64_t to_stride, int64_t rows,
                       int64_t cols) {
+  if (rows == 0 || cols == 0) return;  // empty tensors may lie at null
   using Square = TransposeVector<T>;
   constexpr int64_t kLine = 64 / sizeof(T), kSide = Square::kCount;
   // A block fills whole cache lines of `to`, and stays in a few lines of `from`.

@@ -118,7 +118,8 @@ inline __m512i random_lanes(int base, __m512i random, bool of_b) {
   if (base == 0) return _mm512_maskz_permutexvar_epi16(0x55555555, lanes, random);
   return _mm512_mask_permutexvar_epi16(_mm512_set1_epi32(base), 0x55555555, lanes, random);
 }
-// Returns sums that are converted to halves by rounding towards zero.
+// Returns sums that are converted to halves by rounding towards zero; those of infinities may be
+// NaN.
 inline Widest half_sums(Widest x, __m512i random, bool of_b) {
   constexpr int kGreaterMagnitude = 3;  // with the sign of the first operand
   constexpr int kBase = 0x4b000000;     // 2^23, whose last bits are whole numbers
@@ -130,10 +131,13 @@ inline Widest half_sums(Widest x, __m512i random, bool of_b) {
   const Widest part = _mm512_fmsub_ps(bits, _mm512_set1_ps(0x1p-26f), _mm512_set1_ps(0x1p-3f));
   return _mm512_fmadd_round_ps(part, power, x, kTruncated);
 }
-inline Widest infinite_beyond_halves(Widest sums) {
+// Returns infinity for the sums of x that are beyond all halves, and for infinite x.
+inline Widest infinite_beyond_halves(Widest x, Widest sums) {
+  constexpr int kInfinities = 0x18;
   const __mmask16 beyond =
       _mm512_cmp_ps_mask(_mm512_abs_ps(sums), _mm512_set1_ps(0x1p16f), _CMP_GE_OQ);
-  return _mm512_mask_mul_ps(sums, beyond, sums, _mm512_set1_ps(0x1p120f));
+  sums = _mm512_mask_mul_ps(sums, beyond, sums, _mm512_set1_ps(0x1p120f));
+  return _mm512_mask_mov_ps(sums, _mm512_fpclass_ps_mask(x, kInfinities), x);
 }
 struct HalvesAtRandom {
   __m256i a, b;
@@ -142,14 +146,13 @@ template <typename Words>
 HalvesAtRandom halves_at_random(Widest a, Widest b, Words random) {
   constexpr int kGreaterWithoutSign = 11;
   const auto words = reinterpret_cast<__m512i>(random);
-  a = half_sums(a, words, false);
-  b = half_sums(b, words, true);
-  // The conversion would make the greatest half of sums beyond it, which are rare.
+  Widest sum_a = half_sums(a, words, false), sum_b = half_sums(b, words, true);
+  // The conversion would make the greatest half, 65504, of sums beyond it, which are rare.
   const Widest greater = _mm512_range_ps(a, b, kGreaterWithoutSign);
-  if (_mm512_cmp_ps_mask(greater, _mm512_set1_ps(0x1p16f), _CMP_GE_OQ) != 0) [[unlikely]] {
-    a = infinite_beyond_halves(a), b = infinite_beyond_halves(b);
+  if (_mm512_cmp_ps_mask(greater, _mm512_set1_ps(65504), _CMP_GE_OQ) != 0) [[unlikely]] {
+    sum_a = infinite_beyond_halves(a, sum_a), sum_b = infinite_beyond_halves(b, sum_b);
   }
-  return {_mm512_cvtps_ph(a, kTruncated), _mm512_cvtps_ph(b, kTruncated)};
+  return {_mm512_cvtps_ph(sum_a, kTruncated), _mm512_cvtps_ph(sum_b, kTruncated)};
 }
 template <typename Words>
 void put_halves_at_random(float* y, Widest a, Widest b, Words random) {
