@@ -113,7 +113,7 @@ def test_errors_of_the_core_name_their_line_and_their_frames(case):
     file, line = place.split(":")
     found = [path for top in SOURCES for path in (ROOT / top).rglob(file)]
     # The line of a statement is its last line.
-    near = [path.read_text().splitlines()[int(line) - 4 : int(line)] for path in found]
+    near = [path.read_text().splitlines()[int(line) - 6 : int(line)] for path in found]
     assert any(re.search("throw|raise", text) for lines in near for text in lines), near
 
 

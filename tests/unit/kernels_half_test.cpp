@@ -44,7 +44,7 @@ void expect_product(const char* op, const ir::Attrs& attrs, std::vector<TestTens
 }
 
 TEST(HalfProducts, AreTheFloatProductsRoundedOnce) {
-  Sample sample(4);
+  Sample sample(12);
   uint32_t seed = 1;
   for (DType dtype : kHalfTypes) {
     for (HalfProduct s : kProducts) {
