@@ -53,7 +53,7 @@ std::vector<uint16_t> half_sums(const KernelSet& set, const HalfSumsCase& c, boo
                     c.bias ? bias.data() : nullptr, sums.data() + i * c.n, c.n, c.accumulates,
                     scratch.data(), c.element, nullptr, stores_first ? nullptr : &part, c.by_parts);
   }
-  if (stores_first) kernel_set().half_blocks.end(ending, sums.data(), c.n, c.m, c.n);
+  if (stores_first) set.half_blocks.end(ending, sums.data(), c.n, c.m, c.n);
   return to;
 }
 

@@ -157,6 +157,8 @@ class PythonOp:
                 arrays = [(dtype, z) for (dtype, _), z in zip(types, zeros, strict=True)]
                 _, results, is_single = self._call(self._function, arrays, attributes)
                 outputs = [_type_of(result) for result in results]
+            if self._gradient is not None and any(dtype in _FLOATS for dtype, _ in types):
+                self._check_gradient_takes(types, outputs, attributes)
             self._inferred[key] = outputs, is_single
         return self._inferred[key]
 
@@ -216,7 +218,6 @@ class PythonOp:
         _replicas: int,
     ) -> list[np.ndarray]:
         assert self._gradient is not None
-        self._check_gradient_takes(inputs, len(arrays), attributes)
         tensors, results, _ = self._call(self._gradient, arrays, attributes)
         if len(results) not in (len(wanted), inputs):
             raise Error(
@@ -239,21 +240,24 @@ class PythonOp:
             made.append(_array(gradient.to(like.dtype)))
         return made
 
-    def _check_gradient_takes(self, inputs: int, count: int, attributes: dict[str, Any]) -> None:
-        """Raises Error if the gradient function cannot take `count` tensors and the attributes."""
+    def _check_gradient_takes(
+        self, types: list[Type], outputs: list[Type], attributes: dict[str, Any]
+    ) -> None:
+        """Raises Error if the gradient function cannot take its tensors and the attributes."""
         assert self._gradient is not None
         try:
             signature = inspect.signature(self._gradient)
         except (TypeError, ValueError):  # a builtin without a signature
             return
+        count = len(types) + len(outputs) + sum(dtype in _FLOATS for dtype, _ in outputs)
         try:
             signature.bind(*range(count), **attributes)
         except TypeError as error:
             keywords = f", and {', '.join(attributes)} by keyword" if attributes else ""
             raise Error(
                 f"[op] the gradient of {self._name} cannot be called: {error}. It takes {count} "
-                f"tensors: {inputs} inputs, then the outputs, then the gradients of the floating "
-                f"outputs{keywords}. Change its parameters from {signature}."
+                f"tensors: {len(types)} inputs, then the outputs, then the gradients of the "
+                f"floating outputs{keywords}. Change its parameters from {signature}."
             ) from None
 
 

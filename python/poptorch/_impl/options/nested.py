@@ -92,7 +92,8 @@ def _owner_of(key: str, groups: dict[str, OptionGroup]) -> str:
     """Returns a hint that another group has an option of this name, or an empty text."""
     for name, group in groups.items():
         if key in {_key(attribute) for _, attribute, _ in _attributes(group)}:
-            return f". {name or 'The top level'} has it: write it there"
+            owner = f"the group {name}" if name else "the top level"
+            return f" here. It is an option of {owner}, so move it there"
     return ""
 
 
