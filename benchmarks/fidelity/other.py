@@ -54,15 +54,16 @@ class UNet(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two layers after a normalisation."""
+    """Two layers after a normalisation, with dropout between them."""
 
-    def __init__(self, width, hidden, activation):
+    def __init__(self, width, hidden, activation, dropout=0.0):
         super().__init__()
         self.norm, self.activation = nn.LayerNorm(width), activation
         self.inner, self.outer = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x):
-        return self.outer(self.activation(self.inner(self.norm(x))))
+        return self.outer(self.dropout(self.activation(self.inner(self.norm(x)))))
 
 
 class Attention(nn.Module):
@@ -73,26 +74,54 @@ class Attention(nn.Module):
         self.heads, self.dropout = heads, nn.Dropout(dropout)
         self.query, self.key, self.value, self.output = (nn.Linear(width, width) for _ in range(4))
 
-    def forward(self, x, other, bias=None):
-        def split(y):
-            return y.view(y.shape[0], y.shape[1], self.heads, -1).transpose(1, 2)
+    def split(self, y):
+        return y.view(y.shape[0], y.shape[1], self.heads, -1).transpose(1, 2)
 
-        query, key, value = split(self.query(x)), split(self.key(other)), split(self.value(other))
-        scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+    def scores(self, query, key):
+        return query @ key.transpose(-1, -2)
+
+    def forward(self, x, other, bias=None):
+        query, key = self.split(self.query(x)), self.split(self.key(other))
+        value = self.split(self.value(other))
+        scores = self.scores(query, key) * query.shape[-1] ** -0.5
         if bias is not None:
             scores = scores + bias
         context = self.dropout(scores.softmax(-1)) @ value
         return self.output(context.transpose(1, 2).reshape(x.shape))
 
 
-class ConformerLayer(nn.Module):
-    """Half feed-forward, attention, convolution, half feed-forward."""
+class RelativeAttention(Attention):
+    """Attention with scores of the distances between frames, as in Transformer-XL."""
 
-    def __init__(self, width=256, heads=4, hidden=2048, kernel=15):
+    def __init__(self, width, heads, length, dropout):
+        super().__init__(width, heads, dropout)
+        self.position = nn.Linear(width, width, bias=False)
+        self.of_key, self.of_distance = (
+            nn.Parameter(torch.zeros(heads, 1, width // heads)) for _ in range(2)
+        )
+        self.register_buffer("distances", torch.zeros(1, 2 * length - 1, width))
+
+    def scores(self, query, key):
+        distances = self.split(self.position(self.distances))
+        of_distances = (query + self.of_distance) @ distances.transpose(-1, -2)
+        return (query + self.of_key) @ key.transpose(-1, -2) + self.shifted(of_distances)
+
+    def shifted(self, scores):
+        """Moves row i by i columns, so that a column is a frame instead of a distance."""
+        batch, heads, rows, columns = scores.shape
+        padded = functional.pad(scores, (1, 0)).view(batch, heads, columns + 1, rows)
+        return padded[:, :, 1:].view(batch, heads, rows, columns)[..., :rows]
+
+
+class ConformerLayer(nn.Module):
+    """Half feed-forward, attention, convolution, half feed-forward (Gulati et al., 2020)."""
+
+    def __init__(self, length, width=256, heads=4, hidden=2048, kernel=15):
         super().__init__()
-        self.first = FeedForward(width, hidden, functional.silu)
-        self.last = FeedForward(width, hidden, functional.silu)
-        self.attention, self.dropout = Attention(width, heads, 0.1), nn.Dropout(0.1)
+        self.first = FeedForward(width, hidden, functional.silu, 0.1)
+        self.last = FeedForward(width, hidden, functional.silu, 0.1)
+        self.attention = RelativeAttention(width, heads, length, 0.1)
+        self.dropout = nn.Dropout(0.1)
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
         self.gate, self.mix = nn.Conv1d(width, 2 * width, 1), nn.Conv1d(width, width, 1)
         self.depth = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width)
@@ -116,13 +145,16 @@ class DecoderLayer(nn.Module):
         self.itself, self.encoder = Attention(width, heads, 0.1), Attention(width, heads, 0.1)
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(0.1)
-        self.last = FeedForward(width, hidden, torch.relu)
+        self.last = FeedForward(width, hidden, torch.relu, 0.1)
 
     def forward(self, x, encoded):
         y = self.norm1(x)
         x = x + self.dropout(self.itself(y, y))
         x = x + self.dropout(self.encoder(self.norm2(x), encoded))
         return x + self.dropout(self.last(x))
+
+
+FRAMES = 304  # of 1,220, after two convolutions
 
 
 class Conformer(nn.Module):
@@ -132,7 +164,7 @@ class Conformer(nn.Module):
         super().__init__()
         self.conv1, self.conv2 = nn.Conv2d(1, width, 3, 2), nn.Conv2d(width, width, 3, 2)
         self.into = nn.Linear(width * 19, width)
-        self.encoder = nn.ModuleList(ConformerLayer(width) for _ in range(12))
+        self.encoder = nn.ModuleList(ConformerLayer(FRAMES, width) for _ in range(12))
         self.embedding = nn.Embedding(vocabulary, width)
         self.decoder = nn.ModuleList(DecoderLayer(width) for _ in range(6))
         self.frames, self.tokens = nn.Linear(width, vocabulary), nn.Linear(width, vocabulary)

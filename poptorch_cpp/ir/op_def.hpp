@@ -92,6 +92,9 @@ struct Cost {
   double flops = 0;
   double bytes = 0;          // operands and results, once each
   bool matrix_unit = false;  // runs on the multiply-accumulate units (matmul, convolution)
+  // Steps one after the other, each of which needs what other tiles computed in the one before.
+  double steps = 1;
+  double row = 0;  // if not 0: a tile that has this many elements whole takes a single step
 };
 
 struct NoGradient {

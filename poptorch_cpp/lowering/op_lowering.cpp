@@ -227,8 +227,9 @@ void OpLowering::set_cost(const Op& op, Instruction& instruction) {
   const ir::Cost cost = op.def().cost(op);
   if (cost.flops == 0 && cost.bytes == 0) return;
   const program::OpCost found =
-      program::op_cost(program, instruction, {cost.flops, cost.matrix_unit});
+      program::op_cost(program, instruction, {cost.flops, cost.matrix_unit, cost.steps, cost.row});
   instruction.cycles = target::whole_cycles(found.terms.total());
+  instruction.steps = found.steps;
   instruction.temporary.bytes = found.temporary_bytes;
 }
 

@@ -24,12 +24,14 @@ std::vector<Type> paths_of(const InferContext& c) {
 }
 
 // Each path of the beam continues with each class, at each time. That takes two sums of logarithms,
-// and sorting.
+// and sorting. A moment continues the best paths of the one before.
 Cost searching(const Op& op) {
   constexpr double kEach = 24;
   const Type& x = op.operand(0)->type();
   const auto width = static_cast<double>(op.attr<int64_t>("beam_width"));
-  return Cost{kEach * width * static_cast<double>(x.elements()), bytes_of(op)};
+  return Cost{.flops = kEach * width * static_cast<double>(x.elements()),
+              .bytes = bytes_of(op),
+              .steps = std::max(1.0, static_cast<double>(x.shape[0]))};
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Ops whose kernels come from outside the core: any ATen op by its schema, and its gradient.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "ops/serial.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::ops {
@@ -8,6 +9,13 @@ namespace {
 
 bool has_gradient(const Val& x) {
   return ir::is_float(x.type().dtype) || ir::is_complex(x.type().dtype);
+}
+
+Cost generic_cost(const Op& op) { return Cost{.bytes = bytes_of(op), .steps = generic_steps(op)}; }
+
+// The gradient computes the op again, then takes its steps in reverse.
+Cost generic_gradient_cost(const Op& op) {
+  return Cost{.bytes = bytes_of(op), .steps = 2 * generic_steps(op) - 1};
 }
 
 }  // namespace
@@ -56,7 +64,7 @@ void add_foreign_ops(Registry& r) {
                for (size_t i = 0; i < wanted.size(); ++i) out[wanted[i]] = op->result(i);
                return out;
              },
-         .cost = moves_data(),
+         .cost = generic_cost,
          .provider = "aten"});
   std::vector<ir::AttrDef> vjp = attrs;
   vjp.push_back(
@@ -88,7 +96,7 @@ void add_foreign_ops(Registry& r) {
                return gradients;
              },
          .grad = NoGradient{"second derivatives of generic ops are not supported"},
-         .cost = moves_data(),
+         .cost = generic_gradient_cost,
          .provider = "aten"});
 }
 

@@ -47,11 +47,14 @@ Cost distances(const Op& op, double pairs) {
 
 Cost choosing(const Op& op) {
   const auto &borders = op.attr<Ints>("borders"), &counts = op.attr<Ints>("counts");
-  double pairs = 0;
+  double pairs = 0, most = 1;
   for (size_t g = 0; g < counts.size(); ++g) {
     pairs += static_cast<double>(counts[g]) * static_cast<double>(borders[g + 1] - borders[g]);
+    most = std::max(most, static_cast<double>(counts[g]));
   }
-  return distances(op, pairs);
+  Cost cost = distances(op, pairs);
+  cost.steps = most;  // a point is chosen by its distances to those before
+  return cost;
 }
 
 std::vector<Type> neighbours(const InferContext& c) {

@@ -3,6 +3,7 @@
 
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "ops/serial.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::ops {
@@ -146,7 +147,7 @@ void add_orders(Registry& r) {
                return std::vector{c.operand(0), Type{DType::kI32, c.operand(0).shape}};
              },
          .grad = put_back,
-         .cost = per_operand_element(20),
+         .cost = along_axis(per_operand_element(20), sort_steps),
          .exact = true,
          .popart_type = "Sort"});
   r.add({.name = "topk",

@@ -41,6 +41,7 @@ std::vector<Type> gradients(const InferContext& c, size_t weights, int64_t gates
   return results;
 }
 
+// Each moment takes a product and then the gates, after the state of the moment before.
 CostRule gates_cost(double products) {
   return [products](const Op& op) {
     const Shape& x = op.operand(0)->type().shape;
@@ -50,7 +51,10 @@ CostRule gates_cost(double products) {
         weights += static_cast<double>(operand->type().elements());
       }
     }
-    return Cost{2.0 * products * weights * static_cast<double>(x[0] * x[1]), bytes_of(op), true};
+    return Cost{.flops = 2.0 * products * weights * static_cast<double>(x[0] * x[1]),
+                .bytes = bytes_of(op),
+                .matrix_unit = true,
+                .steps = std::max(1.0, 2.0 * static_cast<double>(x[0]))};
   };
 }
 

@@ -1,6 +1,7 @@
 // Scans: each element of the result follows from the one before it along an axis.
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
+#include "ops/serial.hpp"
 
 namespace poptorch::ops {
 namespace {
@@ -59,7 +60,7 @@ void add_running(Registry& r, const char* name, const char* doc, decltype(OpDef:
          .attrs = {{"axis", AttrType::kInt}},
          .infer = same_as_first,
          .grad = std::move(grad),
-         .cost = per_element(1),
+         .cost = along_axis(per_element(1), scan_steps),
          .popart_type = popart});
 }
 
@@ -79,7 +80,7 @@ void add_scan_ops(Registry& r) {
                return same_as_first(c);
              },
          .grad = recurrence_gradient,
-         .cost = per_element(2)});
+         .cost = along_axis(per_element(2), scan_steps)});
 }
 
 }  // namespace poptorch::ops

@@ -36,7 +36,7 @@ Planned planned_cycles(const Instruction& instruction) {
 }
 
 // Returns the number of sums or maxima over all tiles that an op takes: of the statistics of a
-// norm, of the largest and the sum of a softmax.
+// norm, of the largest and the sum of a softmax. Each step of a search takes the best of all.
 int reductions_of(const std::string& op) {
   static const std::unordered_map<std::string, int> kReductions = {
       {"sum", 1},
@@ -58,6 +58,8 @@ int reductions_of(const std::string& op) {
       {"softmax_cross_entropy", 3},
       {"identity_loss", 1},
       {"softmax_cross_entropy_grad", 1},
+      {"farthest_points", 1},
+      {"ctc_beam_search", 1},
   };
   const auto found = kReductions.find(op);
   return found == kReductions.end() ? 0 : found->second;

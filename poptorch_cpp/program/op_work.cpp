@@ -221,6 +221,8 @@ target::Work work_of(const Program& program, const Instruction& instruction, con
   const Sizes sizes = sizes_of(program, instruction);
   target::Work work{.flops = row.flops,
                     .bytes = sizes.inputs + sizes.outputs,
+                    .steps = row.steps,
+                    .row = row.row,
                     .elements = sizes.elements,
                     .io_tiles = program.io_tiles,
                     .half = is_half(program, instruction)};
@@ -354,12 +356,14 @@ OpCost op_cost(const Program& program, const Instruction& instruction, const Row
     const double peak = work.half ? device.half_macs_per_cycle : device.float_macs_per_cycle;
     work.element_cycles = row.flops / peak / std::max(work.elements, 1.0);
   }
-  return {target::work_terms(device, work), received_bytes(work)};
+  work = target::divided_work(device, work);
+  return {target::work_terms(device, work), received_bytes(work), std::llround(work.steps)};
 }
 
 Terms known_terms(const Program& program, const Instruction& instruction) {
   if (instruction.cycles == 0) return {};
-  Terms terms = op_cost(program, instruction, {}).terms;
+  const RowWork row{.steps = static_cast<double>(instruction.steps)};
+  Terms terms = op_cost(program, instruction, row).terms;
   const auto known = static_cast<double>(instruction.cycles);
   terms.arithmetic = std::max(0.0, known - (terms.total() - terms.arithmetic));
   return terms;

@@ -11,11 +11,13 @@ namespace poptorch::program {
 struct RowWork {
   double flops = 0;
   bool matrix_unit = false;
+  double steps = 1, row = 0;  // as in ir::Cost
 };
 
 struct OpCost {
   target::Terms terms;
   int64_t temporary_bytes = 0;  // at a time, beside operands and results
+  int64_t steps = 1;            // one after the other
 };
 
 // Returns the cost of a kCompute that is not a collective.

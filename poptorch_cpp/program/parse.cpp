@@ -343,6 +343,7 @@ class Parser {
     fields_.take("phase", instruction.phase);
     fields_.take("rewind", instruction.rewind);
     fields_.take("stage", instruction.stage);
+    fields_.take("steps", instruction.steps);
     fields_.take("temporary", instruction.temporary.bytes);
     fields_.take("temporary_at", instruction.temporary.offset);
     fields_.end();

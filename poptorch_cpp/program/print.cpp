@@ -168,6 +168,7 @@ class Printer {
     items.add("phase", instruction.phase, -1);
     items.add("rewind", instruction.rewind, 0);
     items.add("stage", instruction.stage, -1);
+    items.add("steps", instruction.steps, int64_t{1});
     items.add("temporary", instruction.temporary.bytes, int64_t{0});
     items.add("temporary_at", instruction.temporary.offset, int64_t{0});
     return items.text(" @[", " ", "]");

@@ -118,6 +118,7 @@ struct Instruction {
   Symbol scope = {};
   ir::Location location = {};
   int64_t cycles = 0;
+  int64_t steps = 1;  // of kCompute, one after the other, which `cycles` include
   Temporary temporary = {};
 };
 

@@ -143,6 +143,7 @@ class Verifier {
       fail("'", word(instruction), "' is ", instruction.micro_batch_offset,
            " micro-batches ahead.");
     }
+    if (instruction.steps < 1) fail("'", word(instruction), "' has ", instruction.steps, " steps.");
     const auto [bytes, offset] = instruction.temporary;
     if (bytes < 0 || bytes > kMaxBytes || offset < 0 || offset > kMaxBytes) {
       fail("'", word(instruction), "' has ", bytes, " bytes of temporary data at ", offset, ".");

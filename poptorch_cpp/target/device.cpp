@@ -127,12 +127,34 @@ const Device& find_device(std::string_view name) {
 
 int64_t whole_cycles(double cycles) { return std::llround(std::clamp(cycles, 0.0, kMostCycles)); }
 
+namespace {
+
+// Returns the elements of the busiest tile: of all steps, or of whole rows.
+double elements_of_tile(const Work& work, double tiles) {
+  if (work.row > 0) return std::ceil(work.elements / work.row / tiles) * work.row;
+  return std::ceil(work.elements / work.steps / tiles) * work.steps;
+}
+
+}  // namespace
+
+Work divided_work(const Device& device, const Work& work) {
+  if (work.row == 0) return work;
+  Work whole = work, spread = work;
+  whole.steps = 1;
+  spread.row = 0;
+  const bool stays = work_terms(device, whole).total() <= work_terms(device, spread).total();
+  return stays ? whole : spread;
+}
+
 Terms work_terms(const Device& device, const Work& work) {
   const Constants& k = constants();
   const auto tiles = static_cast<double>(device.tiles - work.io_tiles);
-  Terms terms{.vertex = k.launch, .sync = k.sync};
+  const double more = work.steps - 1;
+  Terms terms{.vertex = work.steps * k.launch,
+              .exchange = more * k.exchange_latency,
+              .sync = k.sync + 2 * more * k.sync};
   const double vector = kVectorBytesPerCycle / (work.half ? 2 : 4);  // elements
-  const double elements = std::ceil(work.elements / tiles);
+  const double elements = elements_of_tile(work, tiles);
   if (work.element_cycles > 0) {
     terms.arithmetic = elements * work.element_cycles;
   } else if (work.flops > 0) {
@@ -140,7 +162,7 @@ Terms work_terms(const Device& device, const Work& work) {
     terms.arithmetic = elements * issues / vector;
   }
   terms.arithmetic = terms.arithmetic * k.element_factor + elements * work.measured_cycles;
-  terms.vertex += work.reductions * k.reduction;
+  terms.vertex += work.steps * work.reductions * k.reduction;
   // Loads and stores take the same cycles where they are not the longer.
   const double bandwidth = device.sram_bandwidth * tiles / device.tiles;
   const double memory = work.bytes / bandwidth * device.clock;
@@ -151,7 +173,7 @@ Terms work_terms(const Device& device, const Work& work) {
   }
   if (work.moved > 0 || work.rearranged > 0) {
     const double rate = k.exchange_rate * tiles;
-    terms.exchange = k.exchange_latency + work.moved / rate + work.rearranged / tiles;
+    terms.exchange += k.exchange_latency + work.moved / rate + work.rearranged / tiles;
     terms.sync += k.sync;
   }
   return terms;

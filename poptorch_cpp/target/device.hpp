@@ -55,7 +55,9 @@ struct Work {
   double rearranged = 0;       // elements whose layout changes
   double element_cycles = 0;   // of a tile, as planned, if known; else from `flops`
   double measured_cycles = 0;  // of a tile, in addition
-  int reductions = 0;          // over all tiles, one after the other
+  int reductions = 0;          // over all tiles, one after the other, in each step
+  double steps = 1;            // one after the other, with exchange between them
+  double row = 0;              // elements that take a single step on one tile; 0: there are none
   double elements = 0;
   int64_t io_tiles = 0;  // of the IPU, which do not compute
   double rows = 0;       // that a multi-slice picks
@@ -64,6 +66,8 @@ struct Work {
 
 // Returns the terms of one instruction.
 Terms work_terms(const Device& device, const Work& work);
+// Returns the work as the tiles divide it: `row` decides whether it takes steps or whole rows.
+Work divided_work(const Device& device, const Work& work);
 // Rounds to whole cycles; at least 0, and at most a limit whose sums fit 64 bits.
 int64_t whole_cycles(double cycles);
 

@@ -33,6 +33,20 @@ def test_the_cost_model_does_not_depend_on_the_name_of_a_model():
             assert not MODELS.search(text), path
 
 
+# Names of serial algorithms in generic ops, and those of these that are not.
+SERIAL = re.compile(r"linalg_|cholesky|cum|ctc|lu|qr|triangular|median|mode|kthvalue")
+NOT_SERIAL = {"linalg_cross", "linalg_matrix_exp", "lu_unpack",
+              "_unsafe_masked_index_put_accumulate"}  # fmt: skip
+
+
+def test_generic_ops_with_serial_algorithms_have_steps():
+    page = (ROOT / "docs" / "torch-ops.md").read_text()
+    generic = {name for name in re.findall(r"`(\w+)\.(?!\w*\.)\w+`", page) if SERIAL.search(name)}
+    table = set(re.findall(r'\{"(\w+)", ', (CORE / "ops" / "serial.cpp").read_text()))
+    assert "ctc_loss" in generic
+    assert not generic - table - NOT_SERIAL
+
+
 def test_an_unknown_constant_cannot_be_replaced():
     sizes = {"width": 16, "inner": 16, "outer": 16}
     message = "does not have a constant 'luck'. It has sync, launch, "

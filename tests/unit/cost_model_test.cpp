@@ -125,6 +125,43 @@ TEST(CostModel, ReductionsAndMeasuredWorkAddToAnOp) {
   EXPECT_DOUBLE_EQ(after.arithmetic - before.arithmetic, 3 * std::ceil(1e6 / gc200().tiles));
 }
 
+TEST(CostModel, EachStepTakesALaunchAnExchangeAndTwoSyncs) {
+  const Work one{.flops = 1e6, .moved = 100, .reductions = 1, .elements = 1e6};
+  Work more = one;
+  more.steps = 11;
+  const Terms before = work_terms(gc200(), one), after = work_terms(gc200(), more);
+  const Constants& k = constants();
+  EXPECT_DOUBLE_EQ(after.vertex - before.vertex, 10 * (k.launch + k.reduction));
+  EXPECT_DOUBLE_EQ(after.exchange - before.exchange, 10 * k.exchange_latency);
+  EXPECT_DOUBLE_EQ(after.sync - before.sync, 20 * k.sync);
+  EXPECT_GE(after.arithmetic, before.arithmetic);
+}
+
+TEST(CostModel, AStepKeepsATileBusyWithAtLeastOneElement) {
+  const Work work{.flops = 1000, .steps = 1000, .elements = 1000};
+  const Work whole{.flops = 1000, .elements = 1000};
+  EXPECT_DOUBLE_EQ(work_terms(gc200(), work).arithmetic,
+                   1000 * work_terms(gc200(), whole).arithmetic);
+}
+
+TEST(CostModel, RowsStayOnATileWhereThatIsFaster) {
+  const Work many{.flops = 1e6, .steps = 7, .row = 100, .elements = 1e6};
+  const Work made = divided_work(gc200(), many);
+  EXPECT_EQ(made.steps, 1);
+  EXPECT_EQ(made.row, 100);
+  const Work long_one{.flops = 1e6, .steps = 20, .row = 1e6, .elements = 1e6};
+  const Work spread = divided_work(gc200(), long_one);
+  EXPECT_EQ(spread.steps, 20);
+  EXPECT_EQ(spread.row, 0);
+  for (const Work& work : {many, long_one}) {
+    Work other = work;
+    (divided_work(gc200(), work).steps == 1 ? other.row : other.steps) = 0;
+    other.steps = std::max(other.steps, 1.0);
+    EXPECT_LE(work_terms(gc200(), divided_work(gc200(), work)).total(),
+              work_terms(gc200(), other).total());
+  }
+}
+
 TEST(CostModel, TilesForIoDoNotCompute) {
   double last = 0;
   for (const int64_t tiles : {0, 96, 192, 1000}) {

@@ -199,6 +199,7 @@ constexpr Refusal kBadPrograms[] = {
      "temporary data at position"},
     {"temporary data of a negative size", "[0] stage=0]", "[0] stage=0 temporary=-8]",
      "bytes of temporary data"},
+    {"no steps", "[0] stage=0]", "[0] stage=0 steps=0]", "has 0 steps"},
     {"overlap", "tensor %y : f32[4] {ipu=1} at arena(64)", "tensor %y : f32[4] {ipu=1} at arena(8)",
      "overlap in the arena of IPU 1"},
     {"arena too small", "arena=80 code", "arena=64 code", "said to need 64 bytes but needs 80"},
