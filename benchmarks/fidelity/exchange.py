@@ -33,8 +33,15 @@ def rate(bytes_received: float, paired: bool = False) -> float:
     return bytes_received / cycles * clock / 1e9
 
 
+def pair_rate() -> float:
+    """Returns the GB/s between two IPUs of a card."""
+    clock = _core.device_figures("ipu1")["clock"]
+    size = 1e9
+    return size / _core.pair_cycles("ipu1", size) * clock / 1e9
+
+
 def link_rate(links: int) -> float:
-    """Returns the GB/s between two IPUs that so many of the ten links join."""
+    """Returns the GB/s over so many of the ten links."""
     clock = _core.device_figures("ipu1")["clock"]
     size = 1e9
     return size / _core.link_cycles("ipu1", size) * clock / 1e9 * links / 10
@@ -44,7 +51,7 @@ def exchange_points() -> list[Exchange]:
     """Returns the published points of exchange beside the model's figures."""
     clock = _core.device_figures("ipu1")["clock"]
     peak = rate(1e9)
-    link = _core.link_cycles("ipu1", 4) / clock * 1e6
+    link = _core.pair_cycles("ipu1", 4) / clock * 1e6
     points = [
         Exchange("one word, tile to tile, with sync", 0.133, "µs", microseconds(4)),
         Exchange("one word, all tiles to another, with sync", 0.165, "µs", microseconds(4)),
@@ -53,7 +60,7 @@ def exchange_points() -> list[Exchange]:
         Exchange("large blocks, all tiles, each", 6.315, "GB/s", peak),
         Exchange("1 KiB, share of the peak rate", 0.30, "", rate(1024) / peak),
         Exchange("13 KiB, share of the peak rate", 0.90, "", rate(13 * 1024) / peak),
-        Exchange("IPU to IPU on a card, 4 links", 55.0, "GB/s", link_rate(4)),
+        Exchange("IPU to IPU on a card, 4 links", 55.0, "GB/s", pair_rate()),
         Exchange("IPU to IPU of another card, 2 links", 27.7, "GB/s", link_rate(2)),
         Exchange("broadcast of one word to the IPU", 0.194, "µs", microseconds(4)),
         Exchange("broadcast of 100 KiB to the IPU, each tile", 12.46, "GB/s", rate(102400, True)),

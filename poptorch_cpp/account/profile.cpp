@@ -116,7 +116,7 @@ class Profiler {
         const int64_t bytes = program_.tensors[id].type.bytes();
         Segment& segment = profile_.segments[at];
         segment.boundary_bytes += bytes;
-        add(segment.boundary_cycles, target::link_cycles(device_, static_cast<double>(bytes)));
+        add(segment.boundary_cycles, target::pair_cycles(device_, static_cast<double>(bytes)));
       }
     }
   }

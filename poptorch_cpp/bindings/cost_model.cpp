@@ -95,7 +95,13 @@ void bind_cost_model(py::module_& m) {
       [](const std::string& device, double bytes) {
         return target::link_cycles(target::find_device(device), bytes);
       },
-      "device"_a, "bytes"_a, "The cycles of sending `bytes` to another IPU over IPU-Links.");
+      "device"_a, "bytes"_a, "The cycles of sending `bytes` over all IPU-Links of an IPU.");
+  m.def(
+      "pair_cycles",
+      [](const std::string& device, double bytes) {
+        return target::pair_cycles(target::find_device(device), bytes);
+      },
+      "device"_a, "bytes"_a, "The cycles of sending `bytes` to one other IPU over IPU-Links.");
   m.def(
       "device_figures",
       [](const std::string& name) {

@@ -120,7 +120,7 @@ std::pair<Instruction, Instruction> OpLowering::transfer(const Op& op, const Fra
   send.inputs = {from};
   send.peer = emitter_.tensor(to).ipu;
   send.channel = emitter_.new_channel();
-  send.cycles = target::link_cycles(device, static_cast<double>(source.type.bytes()));
+  send.cycles = target::pair_cycles(device, static_cast<double>(source.type.bytes()));
   Instruction receive = started(op, frame, Kind::kReceive);
   receive.outputs = {to};
   receive.peer = source.ipu;

@@ -15,7 +15,8 @@ struct Constants {
   double block_mk1 = 0, position_mk1 = 0;
   double kernel_block = 0, kernel_block_mk1 = 0, kernel_position_mk1 = 0, kernel_row = 0;
   double element_factor = 0, vector_issue = 0, slice_start = 0, slice_row = 0, slice_pair = 0;
-  double link_efficiency = 0, link_latency = 0, host_latency = 0, gateway_latency = 0;
+  double link_efficiency = 0, link_latency = 0, links = 0, links_of_pair = 0, host_latency = 0,
+         gateway_latency = 0;
   double streaming_efficiency = 0, streaming_latency = 0;
 };
 

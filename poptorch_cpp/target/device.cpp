@@ -191,6 +191,11 @@ int64_t link_cycles(const Device& device, double bytes) {
                          k.link_latency);
 }
 
+int64_t pair_cycles(const Device& device, double bytes) {
+  const Constants& k = constants();
+  return link_cycles(device, bytes * k.links / k.links_of_pair);
+}
+
 int64_t gateway_cycles(const Device& device, double bytes) {
   return transfer_cycles(device, bytes, device.gateway_bandwidth / 2, constants().gateway_latency);
 }

@@ -74,8 +74,10 @@ int64_t whole_cycles(double cycles);
 // Returns the cycles in which a tile receives `bytes`, after a sync. Tiles of a pair that receive
 // the same data share their two paths.
 int64_t exchange_cycles(const Device& device, double bytes, bool paired);
-// Return the cycles of moving `bytes` out of an IPU. The IPU sends over all its links.
+// Return the cycles of moving `bytes` out of an IPU: over all its links, in a ring of IPUs, or over
+// those that join it with one other IPU.
 int64_t link_cycles(const Device& device, double bytes);
+int64_t pair_cycles(const Device& device, double bytes);
 int64_t gateway_cycles(const Device& device, double bytes);
 int64_t host_cycles(const Device& device, double bytes);
 int64_t streaming_cycles(const Device& device, double bytes);

@@ -48,6 +48,7 @@ __all__: list[str] = [
     "meet_fault",
     "op_names",
     "option_table",
+    "pair_cycles",
     "parse",
     "register_python_op",
     "replace_constant",
@@ -487,7 +488,7 @@ def group_parameter(
 
 def has_struck(arg0: int, /) -> bool: ...
 def link_cycles(device: str, bytes: float) -> int:
-    """The cycles of sending `bytes` to another IPU over IPU-Links."""
+    """The cycles of sending `bytes` over all IPU-Links of an IPU."""
 
 def load(text: str | bytes, host: dict = {}) -> Executable:
     """Makes an executable from the text of a program, Executable.text('program'). State
@@ -517,6 +518,9 @@ def meet_fault(point: str, place: str = "", index: int = 0) -> None:
 
 def op_names() -> list[str]: ...
 def option_table() -> list[Option]: ...
+def pair_cycles(device: str, bytes: float) -> int:
+    """The cycles of sending `bytes` to one other IPU over IPU-Links."""
+
 def parse(text: str | bytes, origin: str = "text") -> Module:
     """Reads a module from its text."""
 

@@ -204,6 +204,8 @@ TEST(CostModel, TransfersOffTheChipAreSlowerOnSlowerPaths) {
   const double bytes = 1e8;
   EXPECT_LT(link_cycles(gc200(), bytes), streaming_cycles(gc200(), bytes));
   EXPECT_LT(link_cycles(gc200(), bytes), host_cycles(gc200(), bytes));
+  EXPECT_LT(link_cycles(gc200(), bytes), pair_cycles(gc200(), bytes));
+  EXPECT_LT(pair_cycles(gc200(), bytes), streaming_cycles(gc200(), bytes));
   EXPECT_LT(link_cycles(gc200(), bytes), gateway_cycles(gc200(), bytes));
 }
 
