@@ -145,16 +145,16 @@ def planned_models() -> list[PlannedModel]:
             lambda: Gpt2(384, 6, 6, 256, 8192),
             lambda: (_classes(4, 256), _classes(4, 256)),
             ADAM,
-            (2, 3),
+            (2, 3, 4),
         ),
         PlannedModel(
-            "ViT", lambda: WithLoss(VisionTransformer()), _images(4, 224), ADAM, (2, 3)
+            "ViT", lambda: WithLoss(VisionTransformer()), _images(4, 224), ADAM, (2, 3, 4)
         ),
         PlannedModel(
             "mixture of experts",
             lambda: WithLoss(MixtureOfExperts(256, 512, (2, 4, 6, 8))),
             _rows(256, 256),
             ADAM,
-            (2, 3),
+            (2, 3, 4),
         ),
     ]  # fmt: skip
