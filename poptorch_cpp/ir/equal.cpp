@@ -1,10 +1,10 @@
 // Compares structures, in which values correspond by position, and whole modules.
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::ir {
@@ -77,8 +77,8 @@ class Comparison {
   }
 
   std::string* why_;
-  std::unordered_map<const Value*, const Value*> values_;
-  std::unordered_map<const Op*, const Op*> ops_;
+  support::FlatMap<const Value*, const Value*> values_;
+  support::FlatMap<const Op*, const Op*> ops_;
   std::map<std::pair<const Graph*, uint64_t>, const Op*> by_id_;
 };
 

@@ -4,6 +4,7 @@
 #include "ir/module.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::ir {
 
@@ -72,7 +73,7 @@ const std::vector<const Op*>& MemoryWrites::writers_of(const Value* value) const
   return it == writers_.end() ? none : it->second;
 }
 
-bool MemoryWrites::calls_with_effects(const Op& op) const { return effectful_calls_.count(&op); }
+bool MemoryWrites::calls_with_effects(const Op& op) const { return effectful_calls_.contains(&op); }
 
 const void* MemoryWrites::key_of(const Value* value) {
   const Value* root = memory_root(value);

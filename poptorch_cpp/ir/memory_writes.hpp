@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ir/graph.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::ir {
 
@@ -43,10 +43,10 @@ class MemoryWrites {
   explicit MemoryWrites(const Graph& graph);
 
   // Returns whether any op of the graph writes the memory that `value` denotes.
-  bool is_written(const Value* value) const { return writers_.count(key_of(value)) != 0; }
+  bool is_written(const Value* value) const { return writers_.contains(key_of(value)); }
   // Returns the ops that write it, in list order.
   const std::vector<const Op*>& writers_of(const Value* value) const;
-  bool writes_memory(const Op& op) const { return writing_.count(&op) != 0; }
+  bool writes_memory(const Op& op) const { return writing_.contains(&op); }
   // Returns whether `op` calls a graph that has effects or draws random numbers.
   bool calls_with_effects(const Op& op) const;
 
@@ -54,9 +54,9 @@ class MemoryWrites {
   // Returns the address of the state slot's symbol or the root value, for look-up only.
   static const void* key_of(const Value* value);
 
-  std::unordered_map<const void*, std::vector<const Op*>> writers_;
-  std::unordered_set<const Op*> writing_;
-  std::unordered_set<const Op*> effectful_calls_;
+  support::FlatMap<const void*, std::vector<const Op*>> writers_;
+  support::FlatSet<const Op*> writing_;
+  support::FlatSet<const Op*> effectful_calls_;
 };
 
 }  // namespace poptorch::ir

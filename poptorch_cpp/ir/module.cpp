@@ -2,11 +2,11 @@
 #include "ir/module.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "ir/execution.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::ir {
@@ -51,8 +51,8 @@ T& declare(std::vector<std::unique_ptr<T>>& items, T* known, T item, const char*
   return *known;
 }
 
-using ValueMap = std::unordered_map<const Value*, Value*>;
-using OpMap = std::unordered_map<const Op*, Op*>;
+using ValueMap = support::FlatMap<const Value*, Value*>;
+using OpMap = support::FlatMap<const Op*, Op*>;
 
 // Copies one op at the end or before `before`; operands are looked up in `values`.
 Op* copy_op(const Op& from, Graph& to, Op* before, ValueMap& values, OpMap& ops) {

@@ -13,6 +13,7 @@
 #include "partition/highest_ipu.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::lowering {
@@ -92,7 +93,7 @@ void MainLowering::lower_op(const Op& op) {
 // Outputs are ready when they are made, or, if they are written in place, when last written.
 void MainLowering::note_when_outputs_are_ready() {
   const ir::MemoryWrites writes(module_.main());
-  std::unordered_map<const Op*, size_t> place;  // look-up only
+  support::FlatMap<const Op*, size_t> place(order_.size());
   for (size_t i = 0; i < order_.size(); ++i) place[order_[i]] = i;
   for (const Value* output : module_.main().outputs()) {
     const Op* last = output->producer();

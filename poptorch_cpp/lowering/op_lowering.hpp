@@ -13,13 +13,14 @@
 #include "ir/module.hpp"
 #include "lowering/emitter.hpp"
 #include "partition/regions.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::lowering {
 
 // Maps the values of the current graph to tensors of the program.
 struct Frame {
-  std::unordered_map<const ir::Value*, program::TensorId> values = {};  // look-up only
-  int ipu = 0;                                                          // of ops that name none
+  support::FlatMap<const ir::Value*, program::TensorId> values = {};
+  int ipu = 0;           // of ops that name none
   uint64_t call_id = 0;  // of the call that the graph runs for; 0: main
   bool nested = false;   // a graph that an op runs, which lacks copies between IPUs
 };

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "ir/effects.hpp"
 #include "ir/module.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
+#include "support/flat_map.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::lowering {
@@ -37,24 +37,25 @@ class Memory {
   // Returns 0 for values that nothing can change.
   int of(const Value* value) {
     const Value* root = ir::memory_root(value);
-    if (!ir::is_state(root) && !written_.count(root)) return 0;
+    if (!ir::is_state(root) && !written_.contains(root)) return 0;
     const int next = static_cast<int>(slots_.size() + values_.size()) + 1;
     if (const std::string* slot = ir::slot_of(root->producer())) {
       return slots_.emplace(*slot, next).first->second;
     }
-    return values_.emplace(root, next).first->second;
+    return values_.try_emplace(root, next).first->second;
   }
 
  private:
   // These are for look-up only.
-  std::unordered_set<const Value*> written_;
+  support::FlatSet<const Value*> written_;
   std::unordered_map<std::string, int> slots_;
-  std::unordered_map<const Value*, int> values_;
+  support::FlatMap<const Value*, int> values_;
 };
 
 class Scheduler {
  public:
   explicit Scheduler(const ir::Graph& graph) : ops_(graph.op_list()), memory_(ops_) {
+    index_.reserve(ops_.size());
     for (size_t i = 0; i < ops_.size(); ++i) index_[ops_[i]] = static_cast<int>(i);
   }
 
@@ -87,7 +88,7 @@ class Scheduler {
       const Op& op = *ops_[i];
       movable_[i] = op.def().is_leaf();
       if (movable_[i] || op.def().side_effect || op.def().random || op.def().runs_graphs() ||
-          !op.after().empty() || computed_again_.count(&op)) {
+          !op.after().empty() || computed_again_.contains(&op)) {
         continue;
       }
       if (!op.def().writes.empty()) {
@@ -102,9 +103,9 @@ class Scheduler {
   // once. Such an op has the kind of its forward op, and none of its operands is a gradient, or it
   // is random.
   void note_computed_again() {
-    std::unordered_map<uint64_t, const ir::OpDef*> defs;  // by op id; look-up only
+    support::FlatMap<uint64_t, const ir::OpDef*> defs(ops_.size());  // by op id
     for (const Op* op : ops_) {
-      defs.emplace(op->id(), &op->def());
+      defs.try_emplace(op->id(), &op->def());
       const auto forward = defs.find(op->forward_id);
       if (op->forward_id == 0 || forward == defs.end() || forward->second != &op->def()) continue;
       const auto operands = op->operands();
@@ -112,7 +113,7 @@ class Scheduler {
           !operands.empty() &&
           std::all_of(operands.begin(), operands.end(), [&](const Value* value) {
             const Op* producer = value ? value->producer() : nullptr;
-            return !producer || producer->forward_id == 0 || computed_again_.count(producer);
+            return !producer || producer->forward_id == 0 || computed_again_.contains(producer);
           });
       if (free || op->def().random) computed_again_.insert(op);
     }
@@ -168,11 +169,11 @@ class Scheduler {
   }
 
   std::vector<Op*> ops_;
-  std::unordered_map<const Op*, int> index_;      // look-up only
-  std::unordered_set<const Op*> computed_again_;  // look-up only
+  support::FlatMap<const Op*, int> index_;
+  support::FlatSet<const Op*> computed_again_;
   std::vector<bool> movable_;
   std::vector<int> anchors_;
-  std::unordered_map<int, Touch> touches_;  // by memory; look-up only
+  support::FlatMap<int, Touch> touches_;  // by memory
   Memory memory_;
   int barrier_ = kStart;
 };

@@ -2,11 +2,11 @@
 #include "partition/blocks.hpp"
 
 #include <set>
-#include <unordered_set>
 
 #include "ir/effects.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::partition {
@@ -15,14 +15,15 @@ namespace {
 using ir::Op;
 using ir::Value;
 
-std::unordered_set<const Op*> live_ops(const ir::Graph& main) {
-  std::unordered_set<const Value*> needed(main.outputs().begin(), main.outputs().end());
-  std::unordered_set<const Op*> live;
+support::FlatSet<const Op*> live_ops(const ir::Graph& main) {
+  support::FlatSet<const Value*> needed;
+  needed.insert(main.outputs().begin(), main.outputs().end());
+  support::FlatSet<const Op*> live;
   const std::vector<Op*> ops = main.op_list();
   for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
     const Op* op = *it;
     bool matters = !ir::is_removable(*op);
-    for (size_t i = 0; i < op->result_count(); ++i) matters |= needed.count(op->result(i)) != 0;
+    for (size_t i = 0; i < op->result_count(); ++i) matters |= needed.contains(op->result(i));
     if (!matters) continue;
     live.insert(op);
     needed.insert(op->operands().begin(), op->operands().end());
@@ -33,9 +34,11 @@ std::unordered_set<const Op*> live_ops(const ir::Graph& main) {
 }  // namespace
 
 void refuse_dead_blocks(const ir::Module& module) {
-  const std::unordered_set<const Op*> live = live_ops(module.main());
+  const support::FlatSet<const Op*> live = live_ops(module.main());
   std::set<support::Symbol> named;  // blocks with a live op
-  for (const Op* op : live) named.insert(op->placement.block);
+  for (const Op* op : module.main().ops()) {
+    if (live.contains(op)) named.insert(op->placement.block);
+  }
   for (const Op* op : module.main().ops()) {
     const support::Symbol block = op->placement.block;
     if (block.empty() || !has_place(*op) || named.contains(block)) continue;

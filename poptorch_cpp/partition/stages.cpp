@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 
 #include "ir/execution.hpp"
 #include "partition/place.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::partition {
@@ -50,10 +50,10 @@ class Stages {
 
   void check_order() const {
     for (const Op* op : main_.ops()) {
-      if (!is_inner(*op) || backward_.count(op)) continue;
+      if (!is_inner(*op) || backward_.contains(op)) continue;
       for (const Value* value : op->operands()) {
         const Op* producer = value ? value->producer() : nullptr;
-        if (!producer || !is_inner(*producer) || backward_.count(producer)) continue;
+        if (!producer || !is_inner(*producer) || backward_.contains(producer)) continue;
         if (number_.at(stated(*producer)) > number_.at(stated(*op))) refuse_order(*op, *producer);
       }
     }
@@ -87,7 +87,8 @@ class Stages {
         continue;
       }
       const int stage = number_.at(stated(*op));
-      op->placement.stage = backward_.count(op) ? static_cast<int>(2 * (count - 1)) - stage : stage;
+      op->placement.stage =
+          backward_.contains(op) ? static_cast<int>(2 * (count - 1)) - stage : stage;
     }
   }
 
@@ -103,7 +104,7 @@ class Stages {
   bool is_backward(const Op& op) const {
     if (op.forward_id != 0) return true;
     for (const Value* value : op.operands()) {
-      if (value && value->producer() && backward_.count(value->producer())) return true;
+      if (value && value->producer() && backward_.contains(value->producer())) return true;
     }
     return false;
   }
@@ -135,10 +136,10 @@ class Stages {
   }
 
   ir::Graph& main_;
-  std::map<int, int> lowest_;               // by IPU: the lowest stage that an op names
-  std::map<int, const Op*> first_;          // by stated stage: its first op
-  std::map<int, int> number_;               // by stated stage: the merged stage
-  std::unordered_set<const Op*> backward_;  // look-up only
+  std::map<int, int> lowest_;       // by IPU: the lowest stage that an op names
+  std::map<int, const Op*> first_;  // by stated stage: its first op
+  std::map<int, int> number_;       // by stated stage: the merged stage
+  support::FlatSet<const Op*> backward_;
 };
 
 }  // namespace

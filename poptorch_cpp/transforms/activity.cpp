@@ -4,6 +4,7 @@
 
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::transforms {
 
@@ -48,7 +49,7 @@ const Op* Activity::active_writer(const Op* reader, size_t i) const {
   if (!is_differentiable(operand->type())) return nullptr;
   for (const Op* writer : writes_.writers_of(operand)) {
     // The result of an op that writes in place denotes the memory after that write.
-    if (writer != operand->producer() && active_writers_.count(writer) &&
+    if (writer != operand->producer() && active_writers_.contains(writer) &&
         writer->is_before(reader)) {
       return writer;
     }

@@ -1,12 +1,11 @@
 // Finds the values of a graph that depend differentiably on the values whose gradients are wanted.
 #pragma once
 
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ir/graph.hpp"
 #include "ir/memory_writes.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::transforms {
 
@@ -16,7 +15,7 @@ class Activity {
   Activity(const ir::Graph& graph, const ir::MemoryWrites& writes,
            const std::vector<ir::Value*>& wanted);
 
-  bool is_active(const ir::Value* value) const { return active_.count(value) != 0; }
+  bool is_active(const ir::Value* value) const { return active_.contains(value); }
   // Returns the op that wrote an active value into the memory that `reader` reads as operand `i`,
   // or nullptr. No gradient can pass back through such a write.
   const ir::Op* active_writer(const ir::Op* reader, size_t i) const;
@@ -27,8 +26,8 @@ class Activity {
 
  private:
   const ir::MemoryWrites& writes_;
-  std::unordered_set<const ir::Value*> active_;
-  std::unordered_set<const ir::Op*> active_writers_;
+  support::FlatSet<const ir::Value*> active_;
+  support::FlatSet<const ir::Op*> active_writers_;
 };
 
 // Returns whether values of this element type have gradients.

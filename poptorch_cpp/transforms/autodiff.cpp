@@ -3,11 +3,11 @@
 #include "transforms/autodiff.hpp"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "ir/module.hpp"
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"
 
@@ -72,7 +72,7 @@ class Extraction {
   }
 
   GradientGraph out_;
-  std::unordered_map<const Value*, Value*> values_;  // look-up only
+  support::FlatMap<const Value*, Value*> values_;
 };
 
 bool takes_more_than_it_uses(const Graph& graph) {

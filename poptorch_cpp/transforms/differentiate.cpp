@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <unordered_set>
 
 #include "ir/builder.hpp"
 #include "ir/effects.hpp"
@@ -11,6 +10,7 @@
 #include "ir/op_def.hpp"
 #include "ir/roles.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/log.hpp"
 #include "support/strings.hpp"
 #include "transforms/gradients.hpp"
@@ -53,19 +53,19 @@ bool is_returned(const Op& op) {
 
 // Returns the loss on which no other loss depends.
 Op* find_loss(const Graph& graph) {
-  std::unordered_set<const Op*> feeds_loss, live;
+  support::FlatSet<const Op*> feeds_loss, live;
   std::vector<Op*> final_losses;
   const std::vector<Op*> ops = graph.op_list();
   for (auto it = ops.rbegin(); it != ops.rend(); ++it) {
-    if (live.count(*it) || !ir::is_removable(**it) || is_returned(**it)) {
+    if (live.contains(*it) || !ir::is_removable(**it) || is_returned(**it)) {
       for (const Value* operand : (*it)->operands()) {
         if (operand && operand->producer()) live.insert(operand->producer());
       }
       live.insert(*it);
     }
     const bool is_loss = (*it)->role() == Role::kLoss;
-    if (is_loss && !feeds_loss.count(*it)) final_losses.push_back(*it);
-    if (!is_loss && !feeds_loss.count(*it)) continue;
+    if (is_loss && !feeds_loss.contains(*it)) final_losses.push_back(*it);
+    if (!is_loss && !feeds_loss.contains(*it)) continue;
     for (const Value* operand : (*it)->operands()) {
       if (operand && operand->producer()) feeds_loss.insert(operand->producer());
     }
@@ -79,7 +79,7 @@ Op* find_loss(const Graph& graph) {
   }
   // If there are several, those whose value is never used do not count.
   if (final_losses.size() > 1) {
-    std::erase_if(final_losses, [&](const Op* loss) { return !live.count(loss); });
+    std::erase_if(final_losses, [&](const Op* loss) { return !live.contains(loss); });
   }
   if (final_losses.size() != 1) {
     std::string places;

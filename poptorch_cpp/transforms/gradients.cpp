@@ -11,6 +11,7 @@
 #include "ir/roles.hpp"
 #include "ir/text.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 #include "transforms/activity.hpp"
 #include "transforms/call_gradients.hpp"
@@ -250,7 +251,7 @@ class Backward {
   std::vector<Op*> forward_;
   ir::MemoryWrites writes_;
   Activity activity_;
-  std::unordered_map<const Value*, std::vector<Contribution>> contributions_;       // look-up only
+  support::FlatMap<const Value*, std::vector<Contribution>> contributions_;
   std::unordered_map<std::string, std::vector<const Value*>> reads_;                // look-up only
   std::unordered_map<const Op*, std::unordered_map<const Value*, Value*>> copies_;  // look-up only
   std::vector<const Value*> single_;

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "ir/effects.hpp"
 #include "ir/memory_writes.hpp"
@@ -17,6 +16,7 @@
 #include "ir/roles.hpp"
 #include "ops/all_ops.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"
 #include "transforms/passes.hpp"
@@ -233,7 +233,7 @@ struct Patterns {
 
   std::vector<std::string> texts;
   std::vector<Pattern> by_row;
-  std::unordered_map<const ir::OpDef*, std::vector<size_t>> by_root;  // look-up only
+  support::FlatMap<const ir::OpDef*, std::vector<size_t>> by_root;
 };
 
 // Every compilation applies the same few tables, so their patterns for the ops of this library are
@@ -268,7 +268,7 @@ class Driver {
       queue_.pop_front();
       if (it == pending_.end()) continue;
       Op* op = it->second;
-      pending_.erase(it);
+      pending_.erase(op->id());
       visit(*op);
       if (--budget == 0) throw InternalError("[rewrite] the rows do not terminate");
     }
@@ -277,7 +277,7 @@ class Driver {
  private:
   // Queues the op by id, because an op's address may be reused once it is erased.
   void push(Op* op) {
-    if (op && patterns_.by_root.count(&op->def()) && pending_.emplace(op->id(), op).second) {
+    if (op && patterns_.by_root.contains(&op->def()) && pending_.try_emplace(op->id(), op).second) {
       queue_.push_back(op->id());
     }
   }
@@ -350,7 +350,7 @@ class Driver {
   const std::vector<Rewrite>& rows_;
   const Patterns& patterns_;
   ir::MemoryWrites writes_;
-  std::unordered_map<uint64_t, Op*> pending_;  // look-up only
+  support::FlatMap<uint64_t, Op*> pending_;
   std::deque<uint64_t> queue_;
 };
 

@@ -5,9 +5,9 @@
 // place where the chain's inputs are available and no node still needs what it overwrites. Tiny
 // chains (step counters) are hoisted first, because they would delay all others.
 #include <algorithm>
-#include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -171,7 +171,7 @@ class EpilogueAttacher {
   std::vector<Key> keys_;
   std::vector<size_t> same_;  // the node that a node became a part of
   std::vector<bool> gone_;
-  std::unordered_map<int32_t, Accesses> accesses_;  // by storage; look-up only
+  support::FlatMap<int32_t, Accesses> accesses_;  // by storage
   int64_t moved_ = 0;
 };
 

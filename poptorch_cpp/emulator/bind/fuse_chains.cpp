@@ -5,11 +5,11 @@
 // independent of each other, hence may be merged.
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
 #include "emulator/bind/storage_set.hpp"
 #include "emulator/kernels/base/tile_program.hpp"
+#include "support/flat_map.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {
@@ -242,7 +242,7 @@ class ChainFuser {
 
   Chain make_chain(const Group& group) {
     Chain chain{.space = group.space};
-    std::unordered_map<int32_t, int> internal_reads;
+    support::FlatMap<int32_t, int> internal_reads;
     std::set<int32_t> produced, given;
     std::vector<ValueId> written;
     for (size_t index : group.members) {
@@ -274,8 +274,8 @@ class ChainFuser {
   std::vector<Node>& block_;
   size_t now_ = 0;  // the current node
   Table<int, Group> groups_;
-  Table<int, int> merged_into_;                            // by group
-  std::unordered_map<int32_t, std::vector<int>> touched_;  // open groups by storage; look-up only
+  Table<int, int> merged_into_;                          // by group
+  support::FlatMap<int32_t, std::vector<int>> touched_;  // open groups by storage
 };
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "frontends/torch/tracer/graph/region.hpp"
 #include "frontends/torch/tracer/values/memory.hpp"
 #include "ir/builder.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::frontend {
 
@@ -272,8 +273,8 @@ class Tracer : private Cursor {
   std::vector<Member> members_;
   MadeTensors made_;
   bool moves_host_ = false;
-  std::unordered_set<const ir::Value*> active_;
-  std::unordered_set<const ir::Value*> of_leaves_;  // values that depend on leaves of forward
+  support::FlatSet<const ir::Value*> active_;
+  support::FlatSet<const ir::Value*> of_leaves_;  // values that depend on leaves of forward
   // A function's result without gradient, and what it was made of.
   struct Closed {
     std::string name;
