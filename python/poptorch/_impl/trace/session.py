@@ -6,12 +6,10 @@ torch that cannot be traced.
 """
 
 import contextlib
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.utils.checkpoint
@@ -34,6 +32,7 @@ from poptorch._impl.trace.patches import (
     quantisation,
     refusals,
 )
+from poptorch._impl.trace.patches.replaced import is_class_method, replaced
 from poptorch._impl.weights import members
 from poptorch_core import Error, _torch, errors
 from torch.utils import _python_dispatch as python_dispatch
@@ -234,38 +233,42 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         torch.distributions.Distribution.set_default_validate_args(False)
         if "torch._dynamo" in sys.modules:  # parts compiled by torch.compile run eagerly
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        # Libraries check this flag before they read values of masks.
-        stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
-        stack.enter_context(mock.patch.object(torch._tensor_str, "_str", text))
-        for name in _HOST_CONSTRUCTORS:
-            constructor = _HostConstructor(name, (), {"plain": getattr(torch, name)})
-            stack.enter_context(mock.patch.object(torch, name, constructor))
+        stack.enter_context(replaced(_replacements_in_modes(text)))
         stack.enter_context(python_dispatch._disable_current_modes())
-        replace = _here(torch.autograd.backward, _refuse_gradients)
-        stack.enter_context(mock.patch.object(torch.autograd, "backward", replace))
-        for holder, name, traced in (
-            *python_functions.replacements(),
-            *layers.replacements(),
-            *refusals.replacements(),
-            *higher_order.REPLACEMENTS,
-            *gradients.REPLACEMENTS,
-            *forward_ad.REPLACEMENTS,
-            *quantisation.REPLACEMENTS,
-        ):
-            chosen: Any = _here(getattr(holder, name), traced)
-            if isinstance(inspect.getattr_static(holder, name), classmethod):
-                chosen = _without_class(chosen)
-            stack.enter_context(mock.patch.object(holder, name, chosen))
-        # The compiler handles recomputation; a checkpoint in a trace is a plain call.
-        checkpoint = torch.utils.checkpoint
-        stack.enter_context(mock.patch.object(checkpoint, "CheckpointFunction", _PlainCall))
-        for name in filter(checkpoint.__dict__.get, _AROUND_CHECKPOINTS):
-            around = _here(getattr(checkpoint, name), _around_plain_call)
-            stack.enter_context(mock.patch.object(checkpoint, name, around))
-        apply = autograd_functions.apply_method(training)
-        stack.enter_context(mock.patch.object(torch.autograd.Function, "apply", apply))
+        stack.enter_context(replaced(_replacements(training)))
         stack.enter_context(substitutions.in_place())
         yield
+
+
+def _replacements_in_modes(text: Callable) -> Iterator[tuple[Any, str, Any]]:
+    """Yields (holder, name, replacement) of those that are made before modes are disabled."""
+    # Libraries check this flag before they read values of masks.
+    yield torch.compiler, "_is_compiling_flag", True
+    yield torch._tensor_str, "_str", text
+    for name in _HOST_CONSTRUCTORS:
+        yield torch, name, _HostConstructor(name, (), {"plain": getattr(torch, name)})
+
+
+def _replacements(training: bool) -> Iterator[tuple[Any, str, Any]]:
+    """Yields (holder, name, replacement) of all others."""
+    yield torch.autograd, "backward", _here(torch.autograd.backward, _refuse_gradients)
+    for holder, name, traced in (
+        *python_functions.replacements(),
+        *layers.replacements(),
+        *refusals.replacements(),
+        *higher_order.REPLACEMENTS,
+        *gradients.REPLACEMENTS,
+        *forward_ad.REPLACEMENTS,
+        *quantisation.REPLACEMENTS,
+    ):
+        chosen: Any = _here(getattr(holder, name), traced)
+        yield holder, name, _without_class(chosen) if is_class_method(holder, name) else chosen
+    # The compiler handles recomputation; a checkpoint in a trace is a plain call.
+    checkpoint = torch.utils.checkpoint
+    yield checkpoint, "CheckpointFunction", _PlainCall
+    for name in filter(checkpoint.__dict__.get, _AROUND_CHECKPOINTS):
+        yield checkpoint, name, _here(getattr(checkpoint, name), _around_plain_call)
+    yield torch.autograd.Function, "apply", autograd_functions.apply_method(training)
 
 
 def _here(plain: Callable, traced: Callable) -> Callable:
