@@ -4,6 +4,7 @@ fetched.
 
 import poptorch
 import torch
+from poptorch._impl.optimisers import device_state
 from test_resume import Model, batches, make
 
 
@@ -29,6 +30,35 @@ def test_ipu_param_follows_the_optimiser():
     optimiser.param_groups[0]["lr"] = 0.5
     wrapped.setOptimizer(optimiser)
     assert optimiser.state_dict()["ipu_param"]["learningRate___specific___fc.weight"] == 0.5
+
+
+def test_a_compilation_makes_no_ipu_param(monkeypatch):
+    made = []
+
+    def counted(spec):
+        made.append(spec)
+        return parameters_of(spec)
+
+    parameters_of = device_state.parameters_of
+    monkeypatch.setattr(device_state, "parameters_of", counted)
+    for kind in ("SGD", "Adam"):
+        _, optimiser, wrapped = make(kind)
+        for _ in range(2):  # the second has state to upload
+            wrapped.compile(*next(batches(1, seed=1)))
+            wrapped.destroy()
+        assert not made
+        names = optimiser.state_dict()["ipu_param"]
+        assert len(made) == 1 and "lossScaling_FLOAT" in names
+        made.clear()
+
+
+def test_ipu_param_has_the_values_of_its_time():
+    _, optimiser, wrapped = make("SGD")
+    wrapped.compile(*next(batches(1, seed=1)))
+    wrapped.destroy()
+    optimiser.param_groups[0]["lr"] = 0.25
+    rate = "scaledLearningRate0___specific___fc.weight"
+    assert optimiser.state_dict()["ipu_param"][rate] == torch.tensor(0.01)
 
 
 def test_state_that_is_known_is_not_fetched_again(caplog):

@@ -45,7 +45,7 @@ class Record:
         self, state=None, parameters=None, loaded: bool = False, values: LoadedValues | None = None
     ) -> None:
         self.state = state
-        self.parameters = parameters
+        self._parameters: dict | Callable[[], dict] | None = parameters
         self.loaded = loaded
         self.values = values
         self.is_loading = False
@@ -92,6 +92,21 @@ class Record:
             self.state = all_renamed(self.state, names)
         if names and self.parameters is not None:
             self.parameters = all_renamed(self.parameters, names)
+
+    @property
+    def parameters(self) -> dict | None:
+        """The last known `ipu_param`, whose many tensors are made when they are first read."""
+        held = self._parameters
+        if not callable(held):
+            return held
+        made = held()
+        if self._parameters is held:  # another thread may have fetched newer ones
+            self._parameters = made
+        return made
+
+    @parameters.setter
+    def parameters(self, parameters: dict | Callable[[], dict] | None) -> None:
+        self._parameters = parameters
 
     @property
     def wrapper(self) -> Wrapper | None:
@@ -156,7 +171,7 @@ class Record:
         if self.known_at == compiled.device.begun:
             logger.debug("Using cached optimiser state dict")
             if not self._as_loaded:
-                self.parameters = self._parameters(compiled)
+                self._parameters = self._parameters_on(compiled)
             return
         logger.info("Writing optimiser state tensors from IPU to host.")
         self._fetch(compiled)
@@ -167,18 +182,22 @@ class Record:
         with _bar("Optimiser state to the host", compiled):
             found = self._read(compiled)
         self.state = {**self._of_others(self.state), **found}
-        self.parameters = self._parameters(compiled)
+        self._parameters = self._parameters_on(compiled)
         self._steps_seen = device_steps(compiled)
         self.known_at, self._as_loaded = compiled.device.begun, False
         self.newest = None
 
-    def _parameters(self, compiled) -> dict[str, torch.Tensor]:
+    def _parameters_on(self, compiled) -> Callable[[], dict[str, torch.Tensor]]:
+        """Returns a function that makes the `ipu_param` of the device as it is now."""
         assert self.wrapper is not None
-        names = self.names.of(self.wrapper)
-        found = all_renamed(parameters_of(compiled.spec), names)
-        if self.values is not None:
-            found = self.values.shown(found)
-        return {**self._of_others(self.parameters), **found}
+        spec, names, values = compiled.spec, self.names.of(self.wrapper), self.values
+        others = {} if self._elsewhere() is None else self._of_others(self.parameters)
+
+        def made() -> dict[str, torch.Tensor]:
+            found = all_renamed(parameters_of(spec), names)
+            return {**others, **(found if values is None else values.shown(found))}
+
+        return made
 
     def _of_others(self, held: dict | None) -> dict:
         """Returns the entries that belong to parameters which the wrapper's model does not have."""
@@ -317,7 +336,7 @@ class Record:
         else:
             others = self._of_others(given)
             own = {name: value for name, value in given.items() if name not in others}
-            self._warn_of_missing(own, slots, self._parameters(compiled))
+            self._warn_of_missing(own, slots, self._parameters_on(compiled)())
         logger.info("Writing optimiser state tensors from host to IPU memory.")
         with _bar("Optimiser state to the device", compiled):
             for name, slot in slots.items():
