@@ -1,11 +1,14 @@
 """Tests what remains of a compilation after destroy(), after a failure, and when detached."""
 
 import copy
+import gc
 import pickle
 
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper import host_changes
+from poptorch._impl.wrapper.state import wrapper_state
 
 X = torch.randn(4, 3)
 
@@ -214,3 +217,13 @@ def test_state_without_moments_that_is_loaded_lets_them_begin_anew(kind, destroy
     wrapped.load_state_dict(weights)
     assert all(map(torch.equal, [wrapped(X) for _ in range(3)], expected))
     torch.testing.assert_close(optimizer.state_dict(), after, rtol=0, atol=0)
+
+
+def test_wrappers_that_ended_are_not_notified_of_changes():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    for _ in range(4):
+        poptorch.trainingModel(model).destroy()
+        gc.collect()
+    kept = [poptorch.inferenceModel(model), poptorch.inferenceModel(model)]
+    watchers = [watcher.watch() for watcher in host_changes._watched[model[0]]]
+    assert watchers == [wrapper_state(wrapper).watch for wrapper in kept]

@@ -1,7 +1,9 @@
 """Warnings, once each, about changes on the host that the device does not follow."""
 
 import functools
+import threading
 import weakref
+from typing import NamedTuple
 
 import torch
 from poptorch._impl.optimisers import description
@@ -97,8 +99,21 @@ def _attributes(optimizer: torch.optim.Optimizer) -> set[str]:
     }
 
 
-# Module of a user's model → the ModelWatches to notify when it loses a member.
-_watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+class _Watcher(NamedTuple):
+    """A ModelWatch to notify when a module loses a member; all modules of a model share two.
+
+    is_of_copy: the module belongs to the wrapper's copy of the model.
+    """
+
+    watch: "weakref.ref[ModelWatch]"
+    is_of_copy: bool
+
+
+# Module → its watchers. A model may have thousands of modules, so each has a tuple and no set.
+_watched: weakref.WeakKeyDictionary[torch.nn.Module, tuple[_Watcher, ...]] = (
+    weakref.WeakKeyDictionary()
+)
+_adding = threading.Lock()
 
 
 class ModelWatch:
@@ -115,11 +130,17 @@ class ModelWatch:
         # While the wrapper is destroyed: warnings to log if it compiles again. Else None.
         self._postponed: list[tuple[str, str, str]] | None = None
         _install_hooks()
-        # The copy's modules, whose changes take effect with the next compilation.
-        self._traced = weakref.WeakSet(module for _, module in named_modules(traced))
         self._has_program = False
-        for module in (*(module for _, module in named_modules(model)), *self._traced):
-            _watched.setdefault(module, weakref.WeakSet()).add(self)
+        copies = {id(module) for _, module in named_modules(traced)}
+        itself = weakref.ref(self)
+        of_copy = _Watcher(itself, is_of_copy=True)
+        of_model = _Watcher(itself, is_of_copy=False)
+        with _adding:
+            for _, module in named_modules(traced):
+                _watched[module] = (*_living(module), of_copy)
+            for _, module in named_modules(model):
+                if id(module) not in copies:
+                    _watched[module] = (*_living(module), of_model)
 
     def compiled(self, model: torch.nn.Module) -> None:
         """Records that a program was compiled for the model's current state."""
@@ -152,9 +173,14 @@ class ModelWatch:
                 "wrapper; its next call compiles again"
             )
 
-    def member_lost(self, module: torch.nn.Module, name: str, how: str) -> None:
-        """Notes that a module, parameter or buffer will be lost; `how`: "replaced", "deleted"."""
-        if module in self._traced and not self._has_program:
+    def member_lost(
+        self, module: torch.nn.Module, name: str, how: str, *, is_of_copy: bool
+    ) -> None:
+        """Notes that a module, parameter or buffer will be lost; `how`: "replaced", "deleted".
+
+        is_of_copy: changes of the wrapper's copy take effect with the next compilation.
+        """
+        if is_of_copy and not self._has_program:
             return
         loss = type(module).__name__.removeprefix("Poptorch"), name, how
         if self._postponed is None:
@@ -169,6 +195,14 @@ class ModelWatch:
                 f"{name} of a {kind} was {how} after the model was wrapped: the wrapper still "
                 "uses the old one. Call destroy() on the wrapper, and wrap the model again"
             )
+
+
+def _living(module: torch.nn.Module) -> tuple[_Watcher, ...]:
+    """Returns the watchers of a module whose wrappers exist."""
+    watchers = _watched.get(module, ())
+    if all(watcher.watch() is not None for watcher in watchers):
+        return watchers
+    return tuple(watcher for watcher in watchers if watcher.watch() is not None)
 
 
 def _flags(model: torch.nn.Module) -> dict[str, bool]:
@@ -205,10 +239,11 @@ def _report_replaced(module: torch.nn.Module, name: str, value) -> None:
 
 
 def _report_lost(module: torch.nn.Module, name: str, successor, how: str) -> None:
-    watches = _watched.get(module)
-    if not watches:
+    watchers = _living(module)
+    if not watchers:
         return
     for members in (module._modules, module._parameters, module._buffers):
         if members.get(name) is not None and members[name] is not successor:
-            for watch in watches:
-                watch.member_lost(module, name, how)
+            for watcher in watchers:
+                if (watch := watcher.watch()) is not None:
+                    watch.member_lost(module, name, how, is_of_copy=watcher.is_of_copy)
