@@ -174,10 +174,10 @@ Compiled compile_to_program(std::unique_ptr<ir::Module> module, const HostOption
     forms.program = passes.read_again(std::move(forms.program), module->registry());
   });
   passes.log_verifying();
+  forms.has_warned = support::warning_count() != warnings;
   account::check_memory_limit(forms.program, options.early_memory_limit());
   forms.execution = forms.traced->execution();
   forms.highest_ipu = highest_ipu(*module);
-  forms.has_warned = support::warning_count() != warnings;
   forms.record.passes = passes.records();
   return forms;
 }

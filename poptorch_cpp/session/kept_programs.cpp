@@ -1,7 +1,9 @@
 #include "session/kept_programs.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "account/memory_limit.hpp"
 #include "emulator/bind/bound_program.hpp"
 #include "ir/execution.hpp"
 #include "ir/op_def.hpp"
@@ -20,6 +22,7 @@ using compile::HostOptions;
 constexpr size_t kMost = 8;                    // compilations
 constexpr int64_t kMostInstructions = 200000;  // of all programs: about 120 MiB
 constexpr int64_t kMostBytes = 32 << 20;       // of the constants of all programs
+constexpr int64_t kMostOfLarge = 600000;       // instructions of the only large program
 
 // Returns whether a compilation with these options may use or become a kept one. Dumps need the
 // passes, and a folder of executables has its own entries.
@@ -81,14 +84,22 @@ std::optional<Compiled> KeptPrograms::find(std::unique_ptr<ir::Module>& module,
                                            const HostOptions& options) {
   if (!takes_part(options)) return std::nullopt;
   const std::shared_ptr<const Entry> entry = entry_of(*module, settings_of(options));
-  if (!entry) return std::nullopt;
+  if (!entry) {
+    drop_large();
+    return std::nullopt;
+  }
   const Compiled& kept = entry->forms;
   const int64_t from = kept.execution->device_iterations;
   const int64_t to = module->execution().device_iterations;
   ir::check(module->execution(), module->main().outputs().size());
   Compiled forms;
   forms.bound = from == to ? kept.bound : changed(*kept.bound, *kept.execution, to);
-  if (!forms.bound) return std::nullopt;
+  if (!forms.bound) {
+    drop_large();
+    return std::nullopt;
+  }
+  // A program that does not fit is kept, too, and each compilation reports it.
+  account::check_memory_limit(forms.bound->program, options.early_memory_limit());
   forms.disabled_passes = kept.disabled_passes;
   forms.execution = module->execution();
   forms.highest_ipu = kept.highest_ipu;
@@ -103,6 +114,7 @@ std::shared_ptr<const KeptPrograms::Entry> KeptPrograms::entry_of(ir::Module& mo
   {
     const std::lock_guard lock(mutex_);
     entries = entries_;
+    if (large_) entries.push_back(large_);
   }
   const auto has_iterations = [&](const auto& entry) {
     return entry->forms.execution->device_iterations == module.execution().device_iterations;
@@ -126,7 +138,9 @@ void KeptPrograms::keep(const Compiled& forms, std::shared_ptr<const emulator::B
   auto entry = std::make_shared<Entry>();
   entry->instructions = program::instruction_count(bound->program);
   entry->bytes = bytes_of_constants(bound->program);
-  if (entry->instructions > kMostInstructions / 2 || entry->bytes > kMostBytes / 2) return;
+  const bool is_large =
+      entry->instructions > kMostInstructions / 2 || entry->bytes > kMostBytes / 2;
+  if (is_large && (entry->instructions > kMostOfLarge || entry->bytes > kMostBytes)) return;
   entry->settings = settings_of(options);
   entry->forms.traced = forms.traced;
   entry->forms.disabled_passes = forms.disabled_passes;
@@ -135,11 +149,21 @@ void KeptPrograms::keep(const Compiled& forms, std::shared_ptr<const emulator::B
   entry->forms.bound = std::move(bound);
   std::vector<std::shared_ptr<const Entry>> dropped;  // ends after the lock
   const std::lock_guard lock(mutex_);
+  if (is_large) {
+    dropped.push_back(std::exchange(large_, std::move(entry)));
+    return;
+  }
   entries_.insert(entries_.begin(), std::move(entry));
   while (exceeds_limits()) {
     dropped.push_back(std::move(entries_.back()));
     entries_.pop_back();
   }
+}
+
+void KeptPrograms::drop_large() {
+  std::shared_ptr<const Entry> dropped;  // ends after the lock
+  const std::lock_guard lock(mutex_);
+  dropped.swap(large_);
 }
 
 bool KeptPrograms::exceeds_limits() const {

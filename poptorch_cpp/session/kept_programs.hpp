@@ -25,8 +25,10 @@ class KeptPrograms {
                                         const compile::HostOptions& options);
 
   // Keeps a compilation, and drops those that were not used for the longest time while all together
-  // are too many or too large. Large ones are not kept, nor those whose passes logged a warning or
-  // depend on operators that a library registered, nor those that find() returned.
+  // are too many or too large. A large one is kept until find() looks for another module, so that
+  // no compilation has less memory for it. Those beyond all limits are not kept, nor those whose
+  // passes logged a warning or depend on operators that a library registered, nor those that find()
+  // returned.
   void keep(const compile::Compiled& forms, std::shared_ptr<const emulator::BoundProgram> bound,
             const compile::HostOptions& options);
 
@@ -41,10 +43,12 @@ class KeptPrograms {
   // Returns an entry with an equal module, and makes it the newest; or null.
   std::shared_ptr<const Entry> entry_of(ir::Module& module, const std::string& settings);
 
+  void drop_large();
   bool exceeds_limits() const;  // requires `mutex_`
 
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Entry>> entries_;  // the last used first
+  std::shared_ptr<const Entry> large_;
 };
 
 }  // namespace poptorch::session

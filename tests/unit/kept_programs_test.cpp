@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "emulator/bind/bound_program.hpp"
+#include "ir/builder.hpp"
 #include "ir/execution.hpp"
 #include "ir/text.hpp"
 #include "ops/all_ops.hpp"
@@ -167,6 +170,36 @@ TEST(KeptPrograms, UsesTakeNoPlaceOfAnotherModel) {
   EXPECT_TRUE(is_reused(*compiled(with_rows(1), execution)));
   EXPECT_TRUE(is_reused(*compiled(with_rows(3), execution)));
   EXPECT_FALSE(is_reused(*compiled(with_rows(2), execution)));
+}
+
+// Compiles a model whose constants are more than all others together may have.
+std::unique_ptr<Executable> compiled_large(float number, int64_t iterations = 1) {
+  constexpr int64_t kElements = 5 << 20;
+  const ir::Type type{ir::DType::kF32, {kElements}};
+  std::vector<std::byte> data(static_cast<size_t>(type.bytes()));
+  std::memcpy(data.data(), &number, sizeof number);
+  auto module = std::make_unique<ir::Module>(ops::registry());
+  ir::Graph& graph = module->add_graph("main");
+  ir::Value* x = graph.add_input(type, "x");
+  ir::Builder builder(graph);
+  ir::Value* constant = builder.constant(ir::Literal(type, std::move(data)));
+  graph.set_outputs({builder.value("add", {x, constant})});
+  module->execution().device_iterations = iterations;
+  return compile(std::move(module), {.threads = 1});
+}
+
+TEST(KeptPrograms, ALargeOneIsKeptUntilAnotherModuleIsCompiled) {
+  forget();
+  compiled(kModel, {});
+  EXPECT_FALSE(is_reused(*compiled_large(1)));
+  EXPECT_TRUE(is_reused(*compiled_large(1, 4)));
+  EXPECT_TRUE(is_reused(*compiled(kModel, {})));  // a kept one needs no memory for passes
+  EXPECT_TRUE(is_reused(*compiled_large(1)));
+  EXPECT_FALSE(is_reused(*compiled_large(2)));
+  EXPECT_FALSE(is_reused(*compiled_large(1)));
+  compiled(with_rows(3), {});
+  EXPECT_FALSE(is_reused(*compiled_large(1)));
+  EXPECT_TRUE(is_reused(*compiled(with_rows(3), {})));
 }
 
 TEST(KeptPrograms, StateIsSeparate) {

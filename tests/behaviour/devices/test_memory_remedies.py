@@ -5,6 +5,8 @@ import re
 import poptorch
 import pytest
 import torch
+from poptorch._impl.wrapper.compiled_model import existing
+from poptorch._impl.wrapper.state import wrapper_state
 
 WIDTH, BATCH, LAYERS = 32, 2048, 6
 
@@ -81,3 +83,19 @@ def test_half_the_batch_saves_about_what_was_said(small_ipus):
     before = compiled(Deep(5), "off")[0]["needed_bytes"]
     after = compiled(Deep(5), "off", BATCH // 2)[0]["needed_bytes"]
     assert before - after == pytest.approx(float(found[1]) * 1e6, rel=0.1)
+
+
+def test_each_compilation_reports_that_the_program_does_not_fit(small_ipus, capfd, monkeypatch):
+    monkeypatch.delenv("POPTORCH_REPARSE", raising=False)  # with it, no program is kept
+    model = torch.nn.Linear(1000, 700)
+    cached = []
+    for iterations in (1, 3):
+        options = poptorch.Options().useIpuModel(True).deviceIterations(iterations)
+        options.Emulator.memoryLimit("warn")
+        wrapped = poptorch.inferenceModel(model, options)
+        capfd.readouterr()
+        wrapped.compile(torch.ones(iterations, 1000))
+        assert capfd.readouterr().err.count("[memory] IPU 0 needs ") == 1
+        program = existing(wrapper_state(wrapped).compiled)
+        cached.append(program.executable.inspect()["compile"]["cached"])
+    assert cached == [False, True]
