@@ -8,18 +8,21 @@
 #include "emulator/kernels/sets/kernel_set.hpp"
 #include "gtest/gtest.h"
 #include "random_floats.hpp"
+#include "reference/rounding_bits.hpp"
+#include "support/half.hpp"
 
 namespace poptorch::emulator {
 namespace {
 
-// Elements of a register: 61 words, and the same as memory holds them.
+constexpr int64_t kCount = 301;
+
+// Elements of a register as words, and the same as memory holds them.
 struct HeldElements {
   Held form;
   std::vector<uint8_t> words, stored;
 };
 
 HeldElements held_elements(const Conversions& convert, Held form, uint32_t seed) {
-  constexpr int64_t kCount = 61;
   const ir::DType dtype = form == Held::kHalf ? ir::DType::kF16 : ir::DType::kBF16;
   HeldElements made{form, std::vector<uint8_t>(4 * kCount), {}};
   Floats x = random_floats(kCount, seed);
@@ -60,38 +63,77 @@ void make_equal_nans(Held form, std::vector<uint8_t>& values) {
   set_nans<uint16_t>(values, form == Held::kHalf ? 0x7c00 : 0x7f80);
 }
 
+constexpr double kImmediates[8] = {-0.5, 0.5, 1.0, 1.0};
+
+// The three operands of a row, and what it makes of them as words.
+struct RowOnWords {
+  std::vector<HeldElements> operands;
+  std::vector<uint8_t> made;
+
+  RowOnWords(const KernelSet& set, const MicroRow& row, const HeldAs& forms) : made(4 * kCount) {
+    for (uint32_t k = 0; k < 3; ++k) {
+      operands.push_back(held_elements(set.conversions, forms.sources[k], k + 1));
+    }
+    const HeldAs words;
+    MicroArgs args;
+    args.immediates = kImmediates, args.held = &words, args.dst[0] = made.data();
+    for (int k = 0; k < 3; ++k) args.src[k] = operands[k].words.data();
+    row.fn(args, kCount);
+  }
+  MicroArgs as_stored(const HeldAs& forms, std::vector<uint8_t>& to) const {
+    MicroArgs args;
+    args.immediates = kImmediates, args.held = &forms, args.dst[0] = to.data();
+    for (int k = 0; k < 3; ++k) args.src[k] = operands[k].stored.data();
+    return args;
+  }
+};
+
 // Runs a row on words and as `forms` say, and returns both results as the last of them.
 std::pair<std::vector<uint8_t>, std::vector<uint8_t>> both_ways(const KernelSet& set,
                                                                 const MicroRow& row,
                                                                 const HeldAs& forms) {
-  constexpr int64_t kCount = 61;
-  std::vector<HeldElements> operands;
-  for (uint32_t k = 0; k < 3; ++k) {
-    operands.push_back(held_elements(set.conversions, forms.sources[k], k + 1));
-  }
-  const double immediates[8] = {-0.5, 0.5, 1.0, 1.0};
-  const HeldAs words;
-  MicroArgs args;
-  args.immediates = immediates;
-  args.held = &words;
-  std::vector<uint8_t> expected(4 * kCount), stored(4 * kCount), made(4 * kCount);
-  for (int k = 0; k < 3; ++k) args.src[k] = operands[k].words.data();
-  args.dst[0] = expected.data();
-  row.fn(args, kCount);
+  const RowOnWords run(set, row, forms);
+  std::vector<uint8_t> stored(4 * kCount), made(4 * kCount);
   const auto bytes = static_cast<size_t>(bytes_of(forms.result) * kCount);
-  args.src[0] = expected.data(), args.dst[0] = stored.data();
+  MicroArgs args;
+  args.src[0] = run.made.data(), args.dst[0] = stored.data();
   const ir::DType dtypes[] = {row.result == RegisterClass::kF32 ? ir::DType::kF32 : ir::DType::kI32,
                               ir::DType::kF16, ir::DType::kBF16, ir::DType::kBool};
   set.conversions.store(dtypes[static_cast<size_t>(forms.result)])(args, kCount);
-  for (int k = 0; k < 3; ++k) args.src[k] = operands[k].stored.data();
-  args.dst[0] = made.data();
-  args.held = &forms;
-  row.held_fn(args, kCount);
+  row.held_fn(run.as_stored(forms, made), kCount);
   stored.resize(bytes), made.resize(bytes);
   if (row.result == RegisterClass::kF32) {
     for (auto* values : {&stored, &made}) make_equal_nans(forms.result, *values);
   }
   return {stored, made};
+}
+
+// Expects a row to round at random what it makes as words.
+void expect_rounded_at_random(const KernelSet& set, const MicroRow& row, const HeldAs& forms,
+                              uint32_t index, uint32_t step) {
+  constexpr uint32_t kKey[] = {123456789, 987654321};
+  const RowOnWords run(set, row, forms);
+  std::vector<uint8_t> made(2 * kCount);
+  MicroArgs args = run.as_stored(forms, made);
+  args.index = index, args.index_step = step;
+  std::copy_n(kKey, 2, args.key);
+  row.random_fn(args, kCount);
+  const bool half = forms.result == Held::kHalf;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    float wide;
+    uint16_t bits;
+    std::memcpy(&wide, &run.made[4 * i], sizeof(wide));
+    std::memcpy(&bits, &made[2 * i], sizeof(bits));
+    const float got = half ? support::from_half(bits) : support::from_bfloat16(bits);
+    const double expected = reference::rounded_at_random(
+        wide, reference::rounding_bits(index + i * step, kKey[0], kKey[1]), half ? 11 : 8,
+        half ? -14 : -126);
+    if (std::isnan(wide) && std::isnan(got)) continue;
+    const float limit = half ? 65536.0f : INFINITY;
+    const double bounded = std::abs(expected) < limit ? expected : std::copysign(INFINITY, wide);
+    ASSERT_EQ(got, static_cast<float>(bounded))
+        << set.name << " " << row.op << " " << i << " of " << index << ": " << wide;
+  }
 }
 
 TEST(HeldForms, GiveTheBitsOfWords) {
@@ -120,6 +162,29 @@ TEST(HeldForms, GiveTheBitsOfWords) {
     }
   }
   EXPECT_GT(compared, 500);
+}
+
+TEST(HeldForms, RoundAtRandomWhatWordsAre) {
+  using enum Held;
+  int compared = 0;
+  for (const KernelSet* set : host_kernel_sets()) {
+    std::vector<MicroRow> rows;
+    set->add_micro_rows(rows);
+    for (const MicroRow& row : rows) {
+      if (!row.random_fn) continue;
+      for (Held form : {kHalf, kBfloat}) {
+        for (Held other : {form, kWord, kOne}) {
+          const HeldAs forms{.sources = {form, other, other}, .result = form};
+          for (uint32_t index : {0u, 4096u, 4099u}) {
+            expect_rounded_at_random(*set, row, forms, index, 1);
+          }
+          expect_rounded_at_random(*set, row, forms, 77, 49);
+          ++compared;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 100);
 }
 
 }  // namespace

@@ -121,6 +121,8 @@ struct MicroRow {
   const HalfForms* halves = nullptr;
   // The same where sources and results may be held as in memory: see HeldAs.
   MicroFn held_fn = nullptr;
+  // The same with a result that is held as in memory, and rounded at random to the half type.
+  MicroFn random_fn = nullptr;
 };
 
 // Returns nullptr when the table does not have such a micro-op.

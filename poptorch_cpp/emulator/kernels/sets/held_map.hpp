@@ -52,6 +52,25 @@ struct OfVectors : F {
 template <typename F>
 constexpr bool kTakesVectors = requires { F::kTakesVectors; };
 
+// Applies a functor to as many vectors of each operand.
+template <typename T, typename R, int vectors, typename F, int... k>
+[[gnu::always_inline]] inline void apply(const F& f, const Widest (*v)[vectors], Widest* made,
+                                         std::integer_sequence<int, k...>) {
+  if constexpr (kTakesVectors<F>) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) made[j] = f(v[k][j]...);
+  } else {
+    constexpr int kStep = vectors * kLanes;
+    T in[sizeof...(k)][kStep];
+    (std::memcpy(in[k], v[k], sizeof(in[k])), ...);
+    R out[kStep];
+#pragma GCC unroll 1
+#pragma GCC ivdep
+    for (int lane = 0; lane < kStep; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
+    std::memcpy(made, out, sizeof(out));
+  }
+}
+
 // Maps whole vectors.
 template <typename T, typename R, typename Form, typename F, int... k>
 [[gnu::noinline, gnu::flatten]] void map_vectors(const F& f, const void* const* src, void* dst,
@@ -60,18 +79,7 @@ template <typename T, typename R, typename Form, typename F, int... k>
   for (int64_t i = 0; i < n; i += kStep) {
     Widest v[sizeof...(k)][Form::kVectors], made[Form::kVectors];
     (load_vectors<Form::source(k), Form::kVectors>(src[k], i, v[k]), ...);
-    if constexpr (kTakesVectors<F>) {
-#pragma GCC unroll 2
-      for (int j = 0; j < Form::kVectors; ++j) made[j] = f(v[k][j]...);
-    } else {
-      T in[sizeof...(k)][kStep];
-      (std::memcpy(in[k], v[k], sizeof(in[k])), ...);
-      R out[kStep];
-#pragma GCC unroll 1
-#pragma GCC ivdep
-      for (int lane = 0; lane < kStep; ++lane) out[lane] = static_cast<R>(f(in[k][lane]...));
-      std::memcpy(made, out, sizeof(made));
-    }
+    apply<T, R, Form::kVectors>(f, v, made, std::integer_sequence<int, k...>());
     if constexpr (Form::result() == Held::kBfloat) {
       auto* y = static_cast<uint16_t*>(dst) + i;
       constexpr bool kOne = ((Form::source(k) == Held::kOne) || ...);
@@ -188,63 +196,6 @@ void map_bools(const MicroArgs& a, int64_t n) {
   } else {
     map2<uint8_t, uint8_t, F>(a, n);
   }
-}
-
-// The functor takes one operand and three immediates.
-template <typename F>
-void map_held_imm(const MicroArgs& a, int64_t n) {
-  const float p = a.imm(0), q = a.imm(1), r = a.imm(2);
-  map_held<1, float, float>(a, n, [=](float x) { return F()(x, p, q, r); });
-}
-
-// Maps whole vectors of floats; the tail runs the same instructions.
-template <typename F>
-[[gnu::flatten]] void map_by_vectors(const MicroArgs& a, int64_t n) {
-  const float* x = a.in<float>(0);
-  float* y = a.out<float>();
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(y + i, F()(load<Widest>(x + i)));
-  if (i == n) return;
-  const Mask rest = first_lanes(n - i);
-  store(y + i, rest, F()(load(x + i, rest)));
-}
-template <typename T, typename R, typename F>
-constexpr MicroFn map_one() {
-  if constexpr (kTakesVectors<F>) {
-    return map_by_vectors<F>;
-  } else {
-    return map1<T, R, F>;
-  }
-}
-
-// The row of a functor of one or two floats or 32-bit integers.
-template <typename T>
-constexpr RegisterClass kClassOf =
-    std::is_same_v<T, float> ? RegisterClass::kF32 : RegisterClass::kI32;
-template <typename T = float, typename R = T, typename F>
-MicroRow row_of_one(const char* name, F) {
-  return {.op = name,
-          .source = kClassOf<T>,
-          .result = kClassOf<R>,
-          .fn = map_one<T, R, F>(),
-          .held_fn = map_held_of<1, T, R, F>};
-}
-// The row of a formula that vector_functions.hpp has for floats, and may have for vectors.
-template <typename F>
-MicroRow row_of_formula(const char* name, F f) {
-  if constexpr (vec::kHasVectorFormulas) {
-    return row_of_one(name, OfVectors<F>());
-  } else {
-    return row_of_one(name, f);
-  }
-}
-template <typename T = float, typename R = T, typename F>
-MicroRow row_of_two(const char* name, F) {
-  return {.op = name,
-          .source = kClassOf<T>,
-          .result = kClassOf<R>,
-          .fn = map2<T, R, F>,
-          .held_fn = map_held_of<2, T, R, F>};
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

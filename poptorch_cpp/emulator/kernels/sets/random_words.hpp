@@ -6,11 +6,6 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
-[[gnu::always_inline]] inline WidestWords lane_numbers() {
-  WidestWords numbers;
-  for (int k = 0; k < kLanes; ++k) numbers[k] = static_cast<uint32_t>(k);
-  return numbers;
-}
 // Returns the multipliers of pairs of elements, by their number in a block.
 [[gnu::always_inline]] inline WidestWords multipliers_of(WidestWords pairs) {
 #ifdef __AVX512F__

@@ -7,8 +7,8 @@
 
 #include "emulator/kernels/base/tile_ops.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
+#include "emulator/kernels/sets/neighbour_words.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
-#include "reference/rounding_bits.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -52,27 +52,8 @@ struct ToBfloat {
   }
 };
 
-// Elements that are rounded together, by a vector of words.
-constexpr int kRounded = 2 * kLanes;
-// The index of the first of them is a multiple of this.
-constexpr int64_t kAligned = std::min<int64_t>(reference::kBlockElements, kRounded);
 // AVX-512 has instructions that round a pair of vectors; loops over lanes do so for other sets.
 constexpr bool kRoundsPairs = kLanes == 16;
-
-// Returns the words of kRounded elements.
-[[gnu::always_inline]] inline WidestWords random_words(uint32_t index, const uint32_t* key) {
-  const uint32_t block = index / reference::kBlockElements;
-  const uint32_t hash = reference::block_hash(block, key[0], key[1]);
-  const uint32_t word = index % reference::kBlockElements / 2;
-  WidestWords multipliers;
-  std::memcpy(&multipliers, reference::kMultipliers + word, sizeof(multipliers));
-#ifdef __AVX512F__
-  const WidestWords hashes = spread_pair(hash, reference::block_hash(block + 1, key[0], key[1]));
-#else
-  const WidestWords hashes = WidestWords{} + hash;
-#endif
-  return reference::rounding_word(hashes, multipliers);
-}
 
 // Rounds kRounded elements to floats, or to halves in memory.
 template <typename To, typename Y>
@@ -94,12 +75,6 @@ template <typename To, typename Y>
       }
     }
   }
-}
-
-template <typename To, typename Y>
-[[gnu::always_inline]] inline void round_together(const float* x, Y* y, uint32_t index,
-                                                  const uint32_t* key) {
-  round_by_words<To>(x, y, random_words(index, key));
 }
 
 using LaneHalves = uint16_t __attribute__((vector_size(2 * kLanes)));
@@ -149,22 +124,31 @@ void round_apart(const float* x, Y* y, int64_t n, uint32_t index, uint32_t step,
   }
 }
 
+// Rounds elements begin to end of kRounded ones.
+template <typename To, typename Y>
+[[gnu::noinline]] void round_some(const float* x, Y* y, int64_t begin, int64_t end, uint32_t index,
+                                  const uint32_t* key) {
+  float held[kRounded] = {};
+  Y rounded[kRounded];
+  std::copy(x, x + (end - begin), held + begin);
+  round_by_words<To>(held, rounded, random_words(index, key));
+  std::copy(rounded + begin, rounded + end, y);
+}
+
 // Rounds n elements of any index.
 template <typename To, typename Y>
 void round_elements(const float* x, Y* y, int64_t n, uint32_t index, const uint32_t* key) {
-  for (int64_t i = -static_cast<int64_t>(index % kAligned); i < n; i += kRounded) {
-    const uint32_t at = index + static_cast<uint32_t>(i);
-    if (i >= 0 && i + kRounded <= n) {
-      round_together<To>(x + i, y + i, at, key);
-      continue;
-    }
-    const int64_t begin = std::max<int64_t>(i, 0), end = std::min(i + kRounded, n);
-    float held[kRounded] = {};
-    Y rounded[kRounded];
-    std::copy(x + begin, x + end, held + (begin - i));
-    round_together<To>(held, rounded, at, key);
-    std::copy_n(rounded + (begin - i), end - begin, y + begin);
+  if (const int64_t before = index % kAligned; before != 0) {
+    const int64_t end = std::min<int64_t>(before + n, kRounded);
+    round_some<To>(x, y, before, end, index - static_cast<uint32_t>(before), key);
+    const int64_t done = end - before;
+    x += done, y += done, n -= done, index += static_cast<uint32_t>(done);
   }
+  const int64_t i =
+      with_words(n, index, key, [&](int64_t k, WidestWords words) __attribute__((always_inline)) {
+        round_by_words<To>(x + k, y + k, words);
+      });
+  if (i < n) round_some<To>(x + i, y + i, 0, n - i, index + static_cast<uint32_t>(i), key);
 }
 
 // Rounds two vectors of neighbouring elements to halves in memory.

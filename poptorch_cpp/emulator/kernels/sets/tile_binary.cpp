@@ -1,5 +1,5 @@
 // Micro-ops of two operands, select, and scale_shift.
-#include "emulator/kernels/sets/held_map.hpp"
+#include "emulator/kernels/sets/map_rows.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 
@@ -185,7 +185,8 @@ void add_binary_rows(std::vector<MicroRow>& rows) {
                   .source = kF32,
                   .result = kF32,
                   .fn = scale_shift,
-                  .held_fn = map_held_of<3, float, float, ScaleShift>});
+                  .held_fn = map_held_of<3, float, float, ScaleShift>,
+                  .random_fn = map_random_of<3, ScaleShift>});
   rows.push_back({.op = "select",
                   .source = kF32,
                   .result = kF32,

@@ -2,7 +2,7 @@
 // for which the formula does not hold, one at a time.
 #include <cmath>
 
-#include "emulator/kernels/sets/held_map.hpp"
+#include "emulator/kernels/sets/map_rows.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_functions.hpp"
 #include "emulator/kernels/simd/wide_math.hpp"
@@ -62,8 +62,14 @@ void map2_or_call(const MicroArgs& a, int64_t n) {
   map_or_call<float, float>(a, n, Formula(), Where(), Library());
 }
 
-void add_row(std::vector<MicroRow>& rows, const char* name, MicroFn fn) {
-  rows.push_back({.op = name, .source = kF32, .result = kF32, .fn = fn, .held_fn = fn});
+template <int operands, MicroFn fn>
+void add_row(std::vector<MicroRow>& rows, const char* name) {
+  rows.push_back({.op = name,
+                  .source = kF32,
+                  .result = kF32,
+                  .fn = fn,
+                  .held_fn = fn,
+                  .random_fn = round_blocks<operands, fn>});
 }
 template <typename F>
 void add(std::vector<MicroRow>& rows, const char* name, F f) {
@@ -71,11 +77,11 @@ void add(std::vector<MicroRow>& rows, const char* name, F f) {
 }
 template <typename Formula, typename Where, typename Library>
 void add(std::vector<MicroRow>& rows, const char* name, Formula, Where, Library) {
-  add_row(rows, name, map1_or_call<Formula, Where, Library>);
+  add_row<1, map1_or_call<Formula, Where, Library>>(rows, name);
 }
 template <typename Formula, typename Where, typename Library>
 void add_of_two(std::vector<MicroRow>& rows, const char* name, Formula, Where, Library) {
-  add_row(rows, name, map2_or_call<Formula, Where, Library>);
+  add_row<2, map2_or_call<Formula, Where, Library>>(rows, name);
 }
 
 float digamma(float x) {

@@ -1,7 +1,7 @@
 // Micro-ops of one operand.
 #include <cmath>
 
-#include "emulator/kernels/sets/held_map.hpp"
+#include "emulator/kernels/sets/map_rows.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/vector_functions.hpp"
 
@@ -48,7 +48,8 @@ void add_with_numbers(std::vector<MicroRow>& rows, const char* name, F, Immediat
                   .result = kF32,
                   .fn = map1_imm<F>,
                   .immediates = immediates,
-                  .held_fn = map_held_imm<F>});
+                  .held_fn = map_held_imm<F>,
+                  .random_fn = map_random_imm<F>});
 }
 
 void add_where(std::vector<MicroRow>& rows, bool (*serves)(const MicroQuery&), MicroRow row) {

@@ -65,13 +65,17 @@ inline UpperBfloats upper_bfloats(Widest a, Widest b) {
   }
   return rounded;
 }
-// Stores lanes of two vectors in turn.
-inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
-  const auto [a, b] = upper_bfloats(even, odd);
+// Stores the upper halves of words of two vectors in turn.
+inline void store_upper_in_turn(uint16_t* y, __m512i even, __m512i odd) {
   constexpr int kFirstOrBothOthers = 0xf8;
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000));
   _mm512_storeu_si512(
-      y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(a, 16), b, upper, kFirstOrBothOthers));
+      y, _mm512_ternarylogic_epi32(_mm512_srli_epi32(even, 16), odd, upper, kFirstOrBothOthers));
+}
+// Stores lanes of two vectors in turn.
+inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
+  const auto [a, b] = upper_bfloats(even, odd);
+  store_upper_in_turn(y, a, b);
 }
 using Halves32 = uint16_t __attribute__((vector_size(64)));
 // Stores two vectors, one after the other.
@@ -171,12 +175,10 @@ void put_halves_at_random(uint16_t* y, Widest a, Widest b, Words random) {
 struct BfloatsAtRandom {
   __m512i a, b;
 };
-template <typename Words>
-BfloatsAtRandom bfloats_at_random(Widest a, Widest b, Words random) {
-  const auto words = reinterpret_cast<__m512i>(random);
+inline BfloatsAtRandom sums_with(Widest a, Widest b, __m512i random_a, __m512i random_b) {
   const __m512i bits_a = _mm512_castps_si512(a), bits_b = _mm512_castps_si512(b);
-  __m512i sum_a = _mm512_add_epi32(bits_a, random_lanes(0, words, false));
-  __m512i sum_b = _mm512_add_epi32(bits_b, random_lanes(0, words, true));
+  __m512i sum_a = _mm512_add_epi32(bits_a, random_a);
+  __m512i sum_b = _mm512_add_epi32(bits_b, random_b);
   if (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) != 0)
       [[unlikely]] {  // one is NaN, which is made quiet
     const __m512i quiet = _mm512_set1_epi32(1 << 22);
@@ -184,6 +186,11 @@ BfloatsAtRandom bfloats_at_random(Widest a, Widest b, Words random) {
     sum_b = _mm512_mask_or_epi32(sum_b, _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), bits_b, quiet);
   }
   return {sum_a, sum_b};
+}
+template <typename Words>
+BfloatsAtRandom bfloats_at_random(Widest a, Widest b, Words random) {
+  const auto words = reinterpret_cast<__m512i>(random);
+  return sums_with(a, b, random_lanes(0, words, false), random_lanes(0, words, true));
 }
 template <typename Words>
 void put_bfloats_at_random(float* y, Widest a, Widest b, Words random) {
@@ -200,6 +207,14 @@ void put_bfloats_at_random(uint16_t* y, Widest a, Widest b, Words random) {
                                                     45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
   _mm512_storeu_si512(y,
                       _mm512_permutex2var_epi16(rounded.a, _mm512_load_si512(kUpper), rounded.b));
+}
+// The same for even and odd elements.
+template <typename Words>
+void put_bfloats_in_turn(uint16_t* y, Widest even, Widest odd, Words random) {
+  const auto words = reinterpret_cast<__m512i>(random);
+  const __m512i lower = _mm512_and_si512(words, _mm512_set1_epi32(0xffff));
+  const auto [a, b] = sums_with(even, odd, lower, _mm512_srli_epi32(words, 16));
+  store_upper_in_turn(y, a, b);
 }
 
 using Mask = __mmask16;

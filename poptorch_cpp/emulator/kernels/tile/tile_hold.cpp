@@ -33,10 +33,12 @@ class Holder {
     for (const TileStep& step : steps_) {
       if (step.held_fn) continue;
       for (int r : step.sources) exclude(r);
+      if (rounds_at_random(step)) continue;  // it can store halves
       for (int r : step.results) exclude(r);
     }
     for (TileStep& step : steps_) {
       if (step.op == "narrow" && held_[step.results[0]]) round_where_made(step);
+      if (rounds_at_random(step)) round_at_random(step);
     }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     for (TileStep& step : steps_) use(step);
@@ -52,25 +54,49 @@ class Holder {
   }
   Held form_of(int reg) const {
     if (reg < 0 || !held_[reg]) return Held::kWord;
-    if (one_[reg]) return Held::kOne;
+    return one_[reg] ? Held::kOne : stored_form(reg);
+  }
+  Held stored_form(int reg) const {
     return dtype_of(reg) == ir::DType::kF16    ? Held::kHalf
            : dtype_of(reg) == ir::DType::kBF16 ? Held::kBfloat
                                                : Held::kBool;
   }
 
+  static bool rounds_at_random(const TileStep& step) { return step.op == "stochastic_cast"; }
+
+  // Stores halves if their register holds them, where the float is made if that step can do so.
+  void round_at_random(TileStep& rounding) {
+    const int result = rounding.results[0];
+    if (!held_[result] && !registers_[result].as_stored) return;
+    rounding.fn = rounding.halves->form[dtype_of(result) == ir::DType::kBF16][0].fn;
+    TileStep* maker = only_maker(rounding.sources[0]);
+    if (!maker || !maker->random_fn) return;
+    // Steps between them may read what this one overwrites.
+    if (std::any_of(maker + 1, &rounding, [](const TileStep& s) { return s.fn != nullptr; }))
+      return;
+    maker->results[0] = result;
+    maker->rounding = rounding.rounding;
+    maker->takes_index_step = true;
+    rounding.fn = nullptr;
+  }
+
   // Drops a step that rounds, if the step before it that makes the float can do so.
   void round_where_made(TileStep& rounding) {
-    const int wide = rounding.sources[0];
+    TileStep* maker = only_maker(rounding.sources[0]);
+    if (!maker || !maker->held_fn) return;
+    maker->results[0] = rounding.results[0];
+    rounding.fn = nullptr;
+  }
+
+  // Returns the step that makes a register with a single reader; nullptr for other registers.
+  TileStep* only_maker(int wide) {
     int64_t readers = 0;
     TileStep* maker = nullptr;
     for (TileStep& step : steps_) {
       readers += std::count(step.sources.begin(), step.sources.end(), wide);
       if (step.results == std::vector{wide}) maker = &step;
     }
-    const bool stored = places_[wide] == Place::kMemory;
-    if (!maker || !maker->held_fn || readers != 1 || stored) return;
-    maker->results[0] = rounding.results[0];
-    rounding.fn = nullptr;
+    return readers == 1 && places_[wide] != Place::kMemory ? maker : nullptr;
   }
 
   void use(TileStep& step) const {
@@ -81,12 +107,13 @@ class Holder {
       any |= form != Held::kWord;
       if (k < std::size(step.held.sources)) step.held.sources[k] = form;
     }
-    step.held.result = form_of(step.results[0]);
+    const bool at_random = step.rounding.has_value();
+    step.held.result = at_random ? stored_form(step.results[0]) : form_of(step.results[0]);
     any |= step.held.result != Held::kWord;
     if (!any) return;
-    step.fn = step.held_fn;
+    step.fn = at_random ? step.random_fn : step.held_fn;
     step.product = {};
-    step.text += " as stored";
+    step.text += at_random ? " at random" : " as stored";
   }
 
   std::vector<TileStep>& steps_;

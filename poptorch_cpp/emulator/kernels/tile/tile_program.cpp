@@ -81,6 +81,7 @@ TileStep step_of(const MicroQuery& query, uint64_t op_id) {
   step.product = row->product;
   step.halves = row->halves;
   step.held_fn = row->held_fn;
+  step.random_fn = row->random_fn;
   if (row->immediates) step.immediates = row->immediates(query);
   if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
   step.takes_index_step = step.op == "stochastic_cast";

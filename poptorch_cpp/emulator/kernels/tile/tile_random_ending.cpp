@@ -26,9 +26,11 @@ class RandomEndingReader {
     if (step.results.size() != 1) return false;
     if (step.op == "cast" && step.sources[0] != value_) return take_copy(step);
     if (std::count(step.sources.begin(), step.sources.end(), value_) != 1) return false;
-    const bool taken = step.rounding ? take_rounding(step) : take_part(step);
-    if (taken) value_ = step.results[0];
-    return taken;
+    const bool rounds_alone = step.op == "stochastic_cast";
+    if (!rounds_alone && !take_part(step)) return false;
+    if (step.rounding && !take_rounding(step)) return false;
+    value_ = step.results[0];
+    return true;
   }
   bool ends_in(int reg) const { return value_ == reg && !unrounded_; }
   const EndingForm& form() const { return form_; }
@@ -61,7 +63,7 @@ class RandomEndingReader {
     return true;
   }
   bool take_rounding(const TileStep& step) {
-    if (step.op != "stochastic_cast" || !unrounded_) return false;
+    if (!unrounded_) return false;
     if (registers_[step.results[0]].dtype != half_) return false;
     unrounded_ = false;
     roundings_[last_] = step.rounding;
@@ -74,7 +76,7 @@ class RandomEndingReader {
     if (step.op == "cast") return true;
     if (step.op == "narrow") return limited_;
     if (step.op == "relu" || step.op == "clamp") return take_limits(step);
-    if (made != ir::DType::kF32) return false;
+    if (made != ir::DType::kF32 && !step.rounding) return false;
     if (step.op == "scale_shift") return take_scale(step);
     if (step.op == "add") return take_sum(step);
     return false;

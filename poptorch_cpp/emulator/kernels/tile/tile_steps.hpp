@@ -31,6 +31,7 @@ struct TileStep {
   const HalfForms* halves = nullptr;
   MicroFn held_fn = nullptr;  // for registers that hold elements as memory does: see `held`
   HeldAs held = {};
+  MicroFn random_fn = nullptr;  // see MicroRow
 };
 
 struct Register {

@@ -1,0 +1,141 @@
+// Maps whose results are rounded at random to halves in memory: MicroRow::random_fn. The type of
+// the halves is MicroArgs::held's.
+#pragma once
+
+#include "emulator/kernels/sets/held_map.hpp"
+#include "emulator/kernels/sets/round_at_random.hpp"
+
+namespace poptorch::emulator::inline POPTORCH_SET {
+
+// Rounds n words that a step has made, the first of which is element i.
+template <typename To>
+void round_words(const MicroArgs& a, const float* made, int64_t i, int64_t n) {
+  uint16_t* y = a.out<uint16_t>() + i;
+  const uint32_t index = a.index + static_cast<uint32_t>(i) * a.index_step;
+  if (a.index_step == 1) {
+    round_elements<To>(made, y, n, index, a.key);
+  } else {
+    round_apart<To>(made, y, n, index, a.index_step, a.key);
+  }
+}
+
+// Runs a step that makes words, and rounds them block by block.
+template <int operands, MicroFn make_words>
+void round_blocks(const MicroArgs& a, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  alignas(64) float made[kBlock];
+  HeldAs held = *a.held;
+  held.result = Held::kWord;
+  MicroArgs part = a;
+  part.held = &held, part.dst[0] = made;
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(n - i, kBlock);
+    make_words(part, count);
+    if (a.held->result == Held::kHalf) {
+      round_words<ToHalf>(a, made, i, count);
+    } else {
+      round_words<ToBfloat>(a, made, i, count);
+    }
+    for (int k = 0; k < operands; ++k) {
+      part.src[k] = part.in<std::byte>(k) + count * bytes_of(held.sources[k]);
+    }
+  }
+}
+
+// Loads kRounded elements in the order in which they are rounded: see put_bfloats_in_turn().
+template <Held held>
+void load_two(const void* x, int64_t i, Widest* v) {
+  load_vectors<held, 2>(x, i, v);
+  if constexpr (held == Held::kHalf) load_vectors<held, 1>(x, i + kLanes, v + 1);
+}
+
+template <Held held, typename V>
+void put_two(uint16_t* y, V a, V b, WidestWords words) {
+  if constexpr (held == Held::kBfloat) {
+    put_bfloats_in_turn(y, a, b, words);
+  } else {
+    put_halves_at_random(y, a, b, words);
+  }
+}
+
+// Maps kRounded elements at a time.
+template <typename Form, typename F, int... k>
+[[gnu::noinline, gnu::flatten]] void round_vectors(const F& f, const void* const* src, void* dst,
+                                                   int64_t n, uint32_t index, const uint32_t* key) {
+  auto* y = static_cast<uint16_t*>(dst);
+  // In a function for with_words(), the compiler left loops over lanes scalar.
+  for (int64_t begin = 0; begin < n; begin += BlockWords::kElements) {
+    BlockWords words(index + static_cast<uint32_t>(begin), key);
+    const int64_t end = std::min(n, begin + BlockWords::kElements);
+    for (int64_t i = begin; i < end; i += kRounded) {
+      Widest v[sizeof...(k)][2], made[2];
+      (load_two<Form::source(k)>(src[k], i, v[k]), ...);
+      apply<float, float, 2>(f, v, made, std::integer_sequence<int, k...>());
+      put_two<Form::result()>(y + i, made[0], made[1], words.next());
+    }
+  }
+}
+
+template <typename Form, typename F, int... k>
+void round_all(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<int, k...>) {
+  const int64_t whole = n / kRounded * kRounded;
+  round_vectors<Form, F, k...>(f, a.src, a.dst[0], whole, a.index, a.key);
+  if (whole == n) return;
+  // The rest runs the same instructions.
+  uint16_t operands[sizeof...(k)][kRounded] = {}, made[kRounded];
+  const auto rest = static_cast<size_t>(n - whole);
+  auto rest_of = [&](int operand) -> const void* {
+    if (Form::source(operand) == Held::kOne) return a.src[operand];
+    std::copy_n(a.in<uint16_t>(operand) + whole, rest, operands[operand]);
+    return operands[operand];
+  };
+  const void* src[] = {rest_of(k)...};
+  const uint32_t index = a.index + static_cast<uint32_t>(whole);
+  round_vectors<Form, F, k...>(f, src, made, kRounded, index, a.key);
+  std::copy_n(made, rest, a.out<uint16_t>() + whole);
+}
+
+// Maps sources that have the type of the result, apart from the last ones or the first. Returns
+// whether they do.
+template <Held held, int operands, typename F>
+bool round_same(const F& f, const MicroArgs& a, int64_t n) {
+  constexpr auto kOperands = std::make_integer_sequence<int, operands>();
+  constexpr int kLast = (1 << operands) - 2;
+  int ones = 0;
+  for (int k = 0; k < operands; ++k) {
+    const Held source = a.held->sources[k];
+    if (source == Held::kOne) ones |= 1 << k;
+    if (source != Held::kOne && source != held) return false;
+  }
+  if (ones == 0) {
+    round_all<AllHeld<held>>(f, a, n, kOperands);
+  } else if (operands > 1 && ones == kLast) {
+    round_all<AllHeld<held, kLast>>(f, a, n, kOperands);
+  } else if (operands == 2 && ones == 1) {
+    round_all<AllHeld<held, operands == 2>>(f, a, n, kOperands);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// `make_words` maps by the same functor.
+template <int operands, MicroFn make_words, typename F>
+void map_random(const MicroArgs& a, int64_t n, const F& f) {
+  if constexpr (kRoundsPairs) {
+    if (a.index_step == 1 && a.index % kAligned == 0) {
+      const bool half = a.held->result == Held::kHalf;
+      const bool done = half ? round_same<Held::kHalf, operands>(f, a, n)
+                             : round_same<Held::kBfloat, operands>(f, a, n);
+      if (done) return;
+    }
+  }
+  round_blocks<operands, make_words>(a, n);
+}
+
+template <int operands, typename F>
+void map_random_of(const MicroArgs& a, int64_t n) {
+  map_random<operands, map_held_of<operands, float, float, F>>(a, n, F());
+}
+
+}  // namespace poptorch::emulator::inline POPTORCH_SET
