@@ -62,7 +62,8 @@ class Holder {
                                                : Held::kBool;
   }
 
-  static bool rounds_at_random(const TileStep& step) { return step.op == "stochastic_cast"; }
+  // Updates, which also round, number neighbours only.
+  static bool rounds_at_random(const TileStep& step) { return step.takes_index_step; }
 
   // Stores halves if their register holds them, where the float is made if that step can do so.
   void round_at_random(TileStep& rounding) {
