@@ -22,7 +22,7 @@ struct StoredBuffers {
 
 // The same kernel for each pair of types: floats; halves in both; halves that become floats.
 struct StoredForms {
-  BindFn floats, halves, bfloats, from_halves, from_bfloats;
+  BindFn floats, halves = nullptr, bfloats = nullptr, from_halves = nullptr, from_bfloats = nullptr;
 };
 
 // Returns the kernel whose form has the types of the buffers in `stored`. If there is no such form,

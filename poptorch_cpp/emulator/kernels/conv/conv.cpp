@@ -4,6 +4,7 @@
 
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/base/panels.hpp"
+#include "emulator/kernels/base/stored.hpp"
 #include "emulator/kernels/conv/conv_depthwise.hpp"
 #include "emulator/kernels/conv/conv_gemm.hpp"
 #include "emulator/kernels/conv/conv_grad.hpp"
@@ -88,6 +89,17 @@ bool repays_matrices(ir::DType dtype, const ConvShape& shape) {
          shape.depth() % 2 == 0;
 }
 
+// Binds a primitive of oneDNN on bfloat16, if it has one for the request.
+using MakePrimitive = std::unique_ptr<BoundKernel> (*)(const KernelRequest&, const ConvShape&);
+using ShapeOf = ConvShape (*)(const KernelRequest&);
+template <MakePrimitive make, ShapeOf shape_of>
+std::unique_ptr<BoundKernel> bind_primitive(const KernelRequest& request) {
+  if (!channels_last(request) || has_half_partials(request)) return nullptr;
+  const ConvShape shape = shape_of(request);
+  if (!has_primitives(request) || shape.depthwise()) return nullptr;
+  return make(request, shape);
+}
+
 // Convolutions of one half type run on halves, except where oneDNN has a primitive for floats that
 // is faster.
 std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
@@ -104,6 +116,8 @@ std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
 }
 
 std::unique_ptr<BoundKernel> bind_conv_of_type(const KernelRequest& request) {
+  constexpr BindFn kPrimitive = bind_primitive<make_onednn_conv, shape_of_conv>;
+  if (auto kernel = bind_with_halves<kPrimitive>(request)) return kernel;
   auto kernel = has_half_partials(request) ? nullptr : bind_with_halves<bind_conv_halves>(request);
   return kernel ? std::move(kernel) : bind_floats<bind_conv>(request);
 }
@@ -160,6 +174,8 @@ std::unique_ptr<BoundKernel> bind_grad_input_halves(const KernelRequest& request
   return make_conv_halves(request, conv->shape, conv->weights);
 }
 std::unique_ptr<BoundKernel> bind_grad_input_of_type(const KernelRequest& request) {
+  constexpr BindFn kPrimitive = bind_primitive<make_onednn_grad_input, shape_of_grad_input>;
+  if (auto kernel = bind_with_halves<kPrimitive>(request)) return kernel;
   auto kernel = bind_with_halves<bind_grad_input_halves>(request);
   return kernel ? std::move(kernel) : bind_floats<bind_grad_input>(request);
 }
@@ -167,6 +183,18 @@ std::unique_ptr<BoundKernel> bind_grad_input_of_type(const KernelRequest& reques
 std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
   auto products = bind_grad_input(products_of_transpose(request));
   return products ? make_conv_transpose(request, std::move(products)) : nullptr;
+}
+
+std::unique_ptr<BoundKernel> bind_transpose_of_bfloats(const KernelRequest& request) {
+  constexpr BindFn kPrimitive = bind_primitive<make_onednn_grad_input, shape_of_grad_input>;
+  auto products = kPrimitive(products_of_transpose(request));
+  return products ? make_conv_transpose(request, std::move(products)) : nullptr;
+}
+// The sums of bfloat16 become floats, to which the bias is added.
+std::unique_ptr<BoundKernel> bind_transpose_of_type(const KernelRequest& request) {
+  constexpr StoredBuffers kProducts{.operands = 0b11, .results = 0};
+  return bind_stored_forms(request, kProducts,
+                           {.floats = bind_transpose, .bfloats = bind_transpose_of_bfloats});
 }
 
 ConvShape shape_of_grad_weight(const KernelRequest& request) {
@@ -194,6 +222,8 @@ std::unique_ptr<BoundKernel> bind_grad_weight_halves(const KernelRequest& reques
   return make_conv_grad_weight_halves(shape, dtype);
 }
 std::unique_ptr<BoundKernel> bind_grad_weight_of_type(const KernelRequest& request) {
+  constexpr BindFn kPrimitive = bind_primitive<make_onednn_grad_weight, shape_of_grad_weight>;
+  if (auto kernel = bind_with_halves<kPrimitive>(request)) return kernel;
   auto kernel = bind_with_halves<bind_grad_weight_halves>(request);
   return kernel ? std::move(kernel) : bind_floats<bind_grad_weight>(request);
 }
@@ -207,7 +237,7 @@ void add_conv_kernels(KernelTable& table) {
              .takes_epilogue = true,
              .reads_halves = true});
   table.add({.op = "conv_transpose",
-             .bind = bind_floats<bind_transpose>,
+             .bind = bind_transpose_of_type,
              .choose_layouts = choose_channels_last,
              .takes_epilogue = true,
              .reads_halves = true});

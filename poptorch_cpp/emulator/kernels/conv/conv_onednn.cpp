@@ -1,7 +1,10 @@
 #include "emulator/kernels/conv/conv_onednn.hpp"
 
+#include <algorithm>
+
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/conv/onednn_geometry.hpp"
+#include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -21,6 +24,8 @@ class OneDnnConv final : public BoundKernel {
   OneDnnConv(const KernelRequest& request, const ConvShape& shape, bool backward)
       : shape_(shape),
         epilogue_(request),
+        from_(request.inputs[0]->dtype),
+        to_(request.outputs[0].dtype),
         backward_(backward),
         bias_(!backward && request.inputs.size() > 2 && request.inputs[2]),
         output_(static_cast<int>(request.inputs.size())),
@@ -35,7 +40,10 @@ class OneDnnConv final : public BoundKernel {
 
   // Returns false when oneDNN has nothing better than loops for this shape.
   bool make() {
-    const onednn::Geometry g(shape_, images(), spatial_);
+    const onednn::Geometry g(shape_, images(), spatial_,
+                             {backward_ ? to_ : from_, from_, backward_ ? from_ : to_});
+    const onednn::Geometry plain(shape_, images(), spatial_, {from_, from_, from_});
+    const onednn::Geometry& hint = backward_ ? plain : g;
     const bool blocks = !backward_ && in_blocks(shape_);
     memory::desc from, weights, to, scratchpad;
     dnnl::primitive primitive;
@@ -43,8 +51,9 @@ class OneDnnConv final : public BoundKernel {
     const bool there = onednn::made([&] {
       const dnnl::convolution_forward::primitive_desc forward(
           onednn::engine(), dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-          blocks ? g.x_any : g.x, g.w_any, bias_ ? g.bias : memory::desc(), blocks ? g.y_any : g.y,
-          g.strides, g.dilation, g.padding, g.padding, onednn::attributes());
+          blocks ? hint.x_any : hint.x, g.w_any, bias_ ? g.bias : memory::desc(),
+          blocks ? hint.y_any : hint.y, g.strides, g.dilation, g.padding, g.padding,
+          onednn::attributes());
       if (backward_) {
         const dnnl::convolution_backward_data::primitive_desc back(
             onednn::engine(), dnnl::algorithm::convolution_direct, g.x, g.w_any, g.y, g.strides,
@@ -94,8 +103,8 @@ class OneDnnConv final : public BoundKernel {
     const int64_t first = task * images() * image_out_;
     std::byte* const taken = args.scratch + own_bytes();
     std::byte* const given = taken + taken_bytes_;
-    void* x = buffer_of<float>(args, 0) + task * images() * image_in_;
-    void* const y = buffer_of<float>(args, output_) + first;
+    void* x = args.buffers[0] + task * images() * image_in_ * ir::size_of(from_);
+    void* const y = args.buffers[output_] + first * ir::size_of(to_);
     if (take_) take_->run(task, {x, taken}, args.scratch), x = taken;
     conv_->run(task, {x, args.workspace, give_ ? given : y, bias_ ? args.buffers[2] : nullptr},
                args.scratch);
@@ -111,6 +120,7 @@ class OneDnnConv final : public BoundKernel {
 
   ConvShape shape_;
   Epilogue epilogue_;
+  ir::DType from_, to_;
   bool backward_, bias_;
   int output_;
   int64_t spatial_, parts_ = 1, image_in_ = 0, image_out_ = 0, ns_ = 0, packed_bytes_ = 0;
@@ -127,6 +137,14 @@ std::unique_ptr<BoundKernel> make(const KernelRequest& request, const ConvShape&
 }
 
 }  // namespace
+
+bool has_primitives(const KernelRequest& request) {
+  const ir::DType made = request.outputs[0].dtype;
+  return kernel_set().gemm.multiplies_matrices &&
+         (made == ir::DType::kBF16 || made == ir::DType::kF32) &&
+         std::all_of(request.inputs.begin(), request.inputs.end(),
+                     [](const auto& t) { return !t || t->dtype == ir::DType::kBF16; });
+}
 
 bool suits_onednn(const ConvShape& s) {
   return s.batch > 1 && s.flops() >= onednn::kLeastFlops &&

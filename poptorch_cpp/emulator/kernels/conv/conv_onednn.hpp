@@ -5,6 +5,9 @@
 
 namespace poptorch::emulator {
 
+// Returns whether the operands are bfloat16 and the host multiplies matrices of them: then oneDNN
+// has primitives on bfloat16, whose results may be floats.
+bool has_primitives(const KernelRequest& request);
 // Returns whether the shape is worth a primitive; oneDNN may not have one.
 bool suits_onednn(const ConvShape& shape);
 // Forward: inputs are x, w and an optional bias; output and epilogue are as for any kernel.

@@ -15,6 +15,8 @@ class OneDnnGradWeight final : public BoundKernel {
  public:
   OneDnnGradWeight(const KernelRequest& request, const ConvShape& shape)
       : shape_(shape),
+        from_(request.inputs[0]->dtype),
+        to_(request.outputs[0].dtype),
         spatial_(static_cast<int64_t>(request.inputs[0]->rank()) - 2),
         image_x_(shape.in_pixels() / shape.batch * shape.in_channels),
         image_dy_(shape.out_pixels() / shape.batch * shape.out_channels),
@@ -23,14 +25,16 @@ class OneDnnGradWeight final : public BoundKernel {
 
   // Returns false when oneDNN has nothing better than loops for this shape.
   bool make() {
-    const onednn::Geometry g(shape_, images(), spatial_);
+    const onednn::Geometry g(shape_, images(), spatial_, {from_, ir::DType::kF32, from_});
+    const onednn::Geometry hint(shape_, images(), spatial_, {from_, from_, from_});
+    const onednn::Geometry made(shape_, images(), spatial_, {from_, to_, from_});
     dnnl::memory::desc x, dy, dw, scratchpad;
     dnnl::primitive primitive;
     std::string name;
     const bool there = onednn::made([&] {
       const dnnl::convolution_forward::primitive_desc forward(
           onednn::engine(), dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-          g.x_any, g.w_any, g.y_any, g.strides, g.dilation, g.padding, g.padding,
+          hint.x_any, hint.w_any, hint.y_any, g.strides, g.dilation, g.padding, g.padding,
           onednn::attributes());
       const dnnl::convolution_backward_weights::primitive_desc back(
           onednn::engine(), dnnl::algorithm::convolution_direct, g.x_any, g.w_any, g.y_any,
@@ -48,7 +52,7 @@ class OneDnnGradWeight final : public BoundKernel {
         scratchpad, tasks(0));
     if (x != g.x) take_x_ = onednn::make_reorder(g.x, x, tasks(0));
     if (dy != g.y) take_dy_ = onednn::make_reorder(g.y, dy, tasks(0));
-    give_ = onednn::make_reorder(dw, g.w_plain, 1);
+    give_ = onednn::make_reorder(dw, made.w_plain, 1);
     x_bytes_ = take_x_ ? round_up(static_cast<int64_t>(x.get_size()), 64) : 0;
     dy_bytes_ = take_dy_ ? round_up(static_cast<int64_t>(dy.get_size()), 64) : 0;
     dw_bytes_ = round_up(static_cast<int64_t>(dw.get_size()), 64);
@@ -64,8 +68,9 @@ class OneDnnGradWeight final : public BoundKernel {
   void run(const KernelArgs& args, int phase, int task) const override {
     if (phase == 1) return finish(args);
     std::byte* const taken = args.scratch + own_bytes();
-    void* x = buffer_of<float>(args, 0) + task * images() * image_x_;
-    void* dy = buffer_of<float>(args, 1) + task * images() * image_dy_;
+    const int64_t bytes = ir::size_of(from_);
+    void* x = args.buffers[0] + task * images() * image_x_ * bytes;
+    void* dy = args.buffers[1] + task * images() * image_dy_ * bytes;
     if (take_x_) take_x_->run(task, {x, taken}, args.scratch), x = taken;
     if (take_dy_) take_dy_->run(task, {dy, taken + x_bytes_}, args.scratch), dy = taken + x_bytes_;
     sum_->run(task, {x, dy, args.workspace + task * dw_bytes_}, args.scratch);
@@ -85,6 +90,7 @@ class OneDnnGradWeight final : public BoundKernel {
   }
 
   ConvShape shape_;
+  ir::DType from_, to_;
   int64_t spatial_, image_x_, image_dy_, parts_, ns_;
   int64_t x_bytes_ = 0, dy_bytes_ = 0, dw_bytes_ = 0;
   std::unique_ptr<Primitive> sum_, give_;

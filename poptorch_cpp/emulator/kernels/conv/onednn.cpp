@@ -48,8 +48,13 @@ dnnl::primitive_attr attributes() {
   return attributes;
 }
 
-dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides) {
-  return {dnnl::memory::dims(shape.begin(), shape.end()), dnnl::memory::data_type::f32,
+dnnl::memory::data_type type_of(ir::DType dtype) {
+  const bool brain = dtype == ir::DType::kBF16;
+  return brain ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides, ir::DType dtype) {
+  return {dnnl::memory::dims(shape.begin(), shape.end()), type_of(dtype),
           dnnl::memory::dims(strides.begin(), strides.end())};
 }
 

@@ -20,8 +20,10 @@ const dnnl::engine& engine();
 // the library's own scratchpad mode, one primitive on two threads at once computes wrong values.
 dnnl::primitive_attr attributes();
 
-// Describes a tensor of float32 with strides in elements.
-dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides);
+// Returns oneDNN's name of f32 or bf16.
+dnnl::memory::data_type type_of(ir::DType dtype);
+// Describes a tensor with strides in elements.
+dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides, ir::DType dtype);
 
 // Calls `make` with OpenMP at one thread, a setting that a primitive keeps. Returns false when
 // oneDNN does not implement the request.

@@ -24,10 +24,14 @@ inline int64_t parts_of_batch(const ConvShape& s, int64_t image_floats) {
   return parts;
 }
 
-inline memory::desc of_any_layout(const ir::Shape& shape) {
-  return {memory::dims(shape.begin(), shape.end()), memory::data_type::f32,
-          memory::format_tag::any};
+inline memory::desc of_any_layout(const ir::Shape& shape, ir::DType dtype) {
+  return {memory::dims(shape.begin(), shape.end()), type_of(dtype), memory::format_tag::any};
 }
+
+// The types of a convolution's tensors; biases have the type of the weights.
+struct Types {
+  ir::DType x, w, y;
+};
 
 // The arguments of a oneDNN primitive, with as many spatial dimensions as the tensors have.
 struct Geometry {
@@ -35,7 +39,7 @@ struct Geometry {
   memory::desc x, w_plain, w_any, y, bias;
   memory::desc x_any, y_any;  // whose layout oneDNN may choose
 
-  Geometry(const ConvShape& s, int64_t images, int64_t spatial) {
+  Geometry(const ConvShape& s, int64_t images, int64_t spatial, const Types& types) {
     const auto first = static_cast<size_t>(3 - spatial);
     auto tail = [&](const std::array<int64_t, 3>& all) {
       return memory::dims(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
@@ -45,15 +49,15 @@ struct Geometry {
       for (int64_t size : tail(sizes)) shape.push_back(size);
       return shape;
     };
-    auto channels_last = [](const ir::Shape& shape) {
-      return describe(shape, memory_strides(shape, Layout::Kind::kChannelsLast));
+    auto channels_last = [](const ir::Shape& shape, ir::DType dtype) {
+      return describe(shape, memory_strides(shape, Layout::Kind::kChannelsLast), dtype);
     };
     strides = tail(s.strides), padding = tail(s.padding), dilation = tail(s.dilation);
     for (int64_t& d : dilation) --d;
     const ir::Shape x_shape = image(images, s.in_channels, s.in);
     const ir::Shape y_shape = image(images, s.out_channels, s.out);
-    x = channels_last(x_shape), y = channels_last(y_shape);
-    x_any = of_any_layout(x_shape), y_any = of_any_layout(y_shape);
+    x = channels_last(x_shape, types.x), y = channels_last(y_shape, types.y);
+    x_any = of_any_layout(x_shape, types.x), y_any = of_any_layout(y_shape, types.y);
     ir::Shape weights = image(s.out_channels, s.group_in(), s.kernel);
     ir::Shape weight_strides = memory_strides(weights, Layout::Kind::kChannelsLast);
     if (s.groups > 1) {
@@ -61,9 +65,9 @@ struct Geometry {
       weights.insert(weights.begin(), s.groups);
       weight_strides.insert(weight_strides.begin(), s.group_out() * weight_strides[0]);
     }
-    w_plain = describe(weights, weight_strides);
-    w_any = of_any_layout(weights);
-    bias = describe({s.out_channels}, {1});
+    w_plain = describe(weights, weight_strides, types.w);
+    w_any = of_any_layout(weights, types.w);
+    bias = describe({s.out_channels}, {1}, types.w);
   }
 };
 
