@@ -47,7 +47,9 @@ class Gemm final : public BoundKernel {
     // parts.
     const bool repacks = by_parts_ || (route_ == Route::kPacked &&
                                        (p_.a.col != 1 || p_.a.element != Element::kFloat));
-    const int64_t wanted = parts_for(ns_, repacks ? 8 : 32);
+    const auto products = static_cast<int64_t>(p_.a_batch.size());
+    const int64_t most = std::min<int64_t>(repacks ? 8 : 32, divide_up(kTasks, products));
+    const int64_t wanted = parts_for(ns_, most);
     const bool deep = p_.k >= 64;
     row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
     col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
@@ -103,6 +105,7 @@ class Gemm final : public BoundKernel {
 
  private:
   static constexpr int64_t kChunk = 16384;  // elements that a task converts
+  static constexpr int64_t kTasks = 32;     // of a batch that need no more parts
   // An operand that is converted before the product, as a whole: the smaller one of a thin product.
   struct Converted {
     int input;

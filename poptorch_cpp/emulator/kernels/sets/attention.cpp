@@ -2,6 +2,7 @@
 // cache, and a causal mask skips the keys that a block cannot see.
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/sets/attention_operands.hpp"
+#include "emulator/kernels/sets/attention_weights.hpp"
 #include "emulator/kernels/sets/parts.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
 #include "emulator/kernels/simd/simd.hpp"
@@ -56,6 +57,13 @@ struct Heads {
     if (masked) add_mask(args, mask_offsets[head] + query * mask_row, s, count);
     for (int64_t i = visible(query + 1); i < count; ++i) s[i] = -INFINITY;
   }
+  // Scales the products of a query and adds the mask, if there is one. Returns the factor that they
+  // still need.
+  float scale_left(const KernelArgs& args, int64_t head, int64_t query, float* s) const {
+    if (!masked) return scale;
+    finish_scores(args, head, query, s, visible(query + 1));
+    return 1.0f;
+  }
   void add_mask(const KernelArgs& args, int64_t first, float* s, int64_t count) const {
     constexpr int64_t kChunk = 64;
     float held[kChunk];
@@ -96,7 +104,7 @@ class Forward final : public BoundKernel {
     const int64_t K = h_.keys, d = h_.width, e = h_.value_width;
     const int64_t sizes[] = {is_few() ? 0 : packed_floats(d, K),
                              is_few() ? 0 : packed_floats(K, e),
-                             kQueries * K,
+                             kQueries * round_up(K, kScoresUnit),
                              q_.held_floats(kQueries * d),
                              o_.held_floats(kQueries * e),
                              is_few() ? 0 : k_.held_floats(K * d),
@@ -112,6 +120,7 @@ class Forward final : public BoundKernel {
   int64_t estimated_ns() const override { return h_.ns(); }
   void run(const KernelArgs& args, int, int task) const override {
     const int64_t head = task, L = h_.queries, K = h_.keys, d = h_.width, e = h_.value_width;
+    const int64_t S = round_up(K, kScoresUnit);
     auto* base = reinterpret_cast<float*>(args.scratch);
     float *keys = base + offsets_[0], *values = base + offsets_[1], *scores = base + offsets_[2];
     float *held_q = base + offsets_[3], *held_o = base + offsets_[4];
@@ -128,33 +137,24 @@ class Forward final : public BoundKernel {
     for (int64_t i = 0; i < L; i += kQueries) {
       const int64_t rows = std::min(kQueries, L - i), seen = h_.visible(i + rows);
       const int64_t first_o = (head * L + i) * e;
-      const MatrixView weights{scores, K, 1};
+      const MatrixView weights{scores, S, 1};
       if (multiplies_halves()) {
         gemm_packed(rows, seen, d, q_.view(args, (head * L + i) * d, d, 1), keys, d, nullptr,
-                    scores, K, false, base + offsets_[7], Element::kBfloat);
+                    scores, S, false, base + offsets_[7], Element::kBfloat);
       } else {
         const MatrixView queries{q_.read(args, (head * L + i) * d, rows * d, held_q), d, 1};
         if (is_few()) {
           const OperandView k = k_.view(args, head * K * d, 1, d);
-          gemm_dots(rows, seen, d, queries, k, nullptr, scores, K);
+          gemm_dots(rows, seen, d, queries, k, nullptr, scores, S);
         } else {
-          h_.multiply(rows, seen, d, queries, keys, d, scores, K, false, nullptr);
+          h_.multiply(rows, seen, d, queries, keys, d, scores, S, false, nullptr);
         }
       }
-      for (int64_t r = 0; r < rows; ++r) {
-        float* s = scores + r * K;
-        h_.finish_scores(args, head, i + r, s, seen);
-        const float highest = lanes::max(s, seen);
-        const bool blind = highest == -INFINITY;  // no key is visible: all weights are 0
-        const float top = blind ? 0.0f : highest;
-#pragma GCC ivdep
-        for (int64_t j = 0; j < seen; ++j) s[j] = vec::exp(s[j] - top);
-        const float total = lanes::sum(seen, [s](int64_t j) { return s[j]; });
-        const float inverse = blind ? 0.0f : 1.0f / total;
-        for (int64_t j = 0; j < seen; ++j) s[j] *= inverse;
-        h_.round_operand(s, seen);
-        if (lse) lse[head * L + i + r] = blind ? INFINITY : top + vec::log(total);
-      }
+      ScoreRows<kQueries> score(scores, S, rows);
+      for (int64_t r = 0; r < rows; ++r) score.seen[r] = h_.visible(i + r + 1);
+      score.weigh(seen, [&](int64_t r, float* s) { return h_.scale_left(args, head, i + r, s); });
+      if (lse) score.log_sums(lse + head * L + i);
+      for (int64_t r = 0; h_.halves && r < rows; ++r) h_.round_operand(scores + r * S, seen);
       float* o = o_.begin(args, first_o, held_o);
       if (is_few()) {
         const OperandView v = v_.view(args, head * K * e, e, 1);

@@ -25,7 +25,10 @@ class RowWords {
   static constexpr int64_t kRows = 32;  // at most
 
   RowWords(uint32_t first, uint32_t step, int64_t rows, const uint32_t* key)
-      : first_(first), step_(step) {
+      : first_(first),
+        step_(step),
+        whole_blocks_(first % reference::kBlockElements == 0 &&
+                      step % reference::kBlockElements == 0) {
     for (uint32_t i = 0; i < rows; i += kLanes) {
       const WidestWords block = ((lane_numbers() + i) * step + first) / reference::kBlockElements;
       for (uint32_t next = 0; next < kBlocks; ++next) {
@@ -35,6 +38,7 @@ class RowWords {
     }
   }
   [[gnu::always_inline]] WidestWords row(int64_t i) const {
+    if (whole_blocks_) return of_blocks(i);
     const uint32_t within = (first_ + static_cast<uint32_t>(i) * step_) % reference::kBlockElements;
     const WidestWords words = pairs(i, within / 2);
     if (within % 2 == 0) return words;
@@ -44,6 +48,15 @@ class RowWords {
  private:
   static constexpr int kBlocks = reference::kBlocksOfMultipliers;
 
+  // Returns the words of a row that begins with a block.
+  [[gnu::always_inline]] WidestWords of_blocks(int64_t i) const {
+    WidestWords multipliers, hashes = WidestWords{} + hashes_[0][i];
+    std::memcpy(&multipliers, reference::kMultipliers, sizeof(multipliers));
+#ifdef __AVX512F__
+    hashes = spread_pair(hashes_[0][i], hashes_[1][i]);
+#endif
+    return reference::rounding_word(hashes, multipliers);
+  }
   // Returns the words of pairs of elements from a pair of the row's first block on.
   [[gnu::always_inline]] WidestWords pairs(int64_t i, uint32_t first) const {
     constexpr uint32_t kPairs = reference::kBlockElements / 2;
@@ -56,6 +69,7 @@ class RowWords {
   }
 
   uint32_t first_, step_;
+  bool whole_blocks_;
   alignas(64) uint32_t hashes_[kBlocks][kRows];
 };
 
