@@ -17,9 +17,11 @@ constexpr bool kIsFloat = std::is_same_v<std::remove_const_t<T>, float>;
 
 // Converts elements of T.
 template <typename T>
-using Converts = Elements<kIsFloat<T>                                    ? Element::kFloat
-                          : std::is_same_v<std::remove_const_t<T>, Half> ? Element::kHalf
-                                                                         : Element::kBfloat>;
+constexpr Element kElementOf = kIsFloat<T>                                    ? Element::kFloat
+                               : std::is_same_v<std::remove_const_t<T>, Half> ? Element::kHalf
+                                                                              : Element::kBfloat;
+template <typename T>
+using Converts = Elements<kElementOf<T>>;
 
 template <typename T>
 auto* stored_at(T* x) {

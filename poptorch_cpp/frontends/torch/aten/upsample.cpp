@@ -23,36 +23,53 @@ float step_of(int64_t size, int64_t out, std::optional<double> scale) {
   return static_cast<float>(size) / static_cast<float>(out);
 }
 
-Val nearest_axis(Call& c, Val x, int64_t axis, int64_t out, std::optional<double> scale) {
-  const int64_t size = x.type().shape[axis];
-  if (out % size == 0 && (!scale || *scale == static_cast<double>(out / size))) {
-    if (out == size) return x;
-    Shape split = x.type().shape, joined = split;
-    split.insert(split.begin() + axis + 1, 1);
-    Shape spread = split;
-    spread[axis + 1] = out / size;
-    joined[axis] = out;
-    return c.reshape(c.broadcast(c.reshape(x, split), spread), joined);
-  }
-  const float step = step_of(size, out, scale);
+// An axis of which each element is repeated, or whose nearest elements are looked up.
+struct NearestAxis {
+  int64_t axis, size, out;
+  float step;
+  bool repeats;
+};
+
+Val looked_up(Call& c, Val x, const NearestAxis& a) {
   std::vector<int32_t> places;
-  for (int64_t i = 0; i < out; ++i) {
-    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * step));
-    places.push_back(static_cast<int32_t>(std::min(at, size - 1)));
+  for (int64_t i = 0; i < a.out; ++i) {
+    const auto at = static_cast<int64_t>(std::floor(static_cast<float>(i) * a.step));
+    places.push_back(static_cast<int32_t>(std::min(at, a.size - 1)));
   }
-  const Val indices = constant(c, DType::kI32, {out}, places);
-  return c.emit("index_select", {x, indices}, {{"axis", axis}});
+  const Val indices = constant(c, DType::kI32, {a.out}, places);
+  return c.emit("index_select", {x, indices}, {{"axis", a.axis}});
+}
+
+// Repeats the elements of all such axes at once, so that the gradient is one sum.
+Val repeated(Call& c, Val x, const std::vector<NearestAxis>& axes) {
+  const Shape& shape = x.type().shape;
+  Shape split(shape.begin(), shape.begin() + 2), spread = split, joined = split;
+  for (const NearestAxis& a : axes) {
+    const int64_t times = a.repeats ? a.out / a.size : 1;
+    split.insert(split.end(), {a.size, 1});
+    spread.insert(spread.end(), {a.size, times});
+    joined.push_back(a.size * times);
+  }
+  if (joined == shape) return x;
+  return c.reshape(c.broadcast(c.reshape(x, split), spread), joined);
 }
 
 // Implements upsample_nearest{1,2,3}d(self, output_size, scales...).
 Values upsample_nearest(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints out = c.ints("output_size");
-  Val result = c.val(x.value);
+  std::vector<NearestAxis> axes;
   for (size_t i = 0; i < out.size(); ++i) {
     std::optional<double> scale;
     if (c.given(2 + i)) scale = c.number(2 + i).real;
-    result = nearest_axis(c, result, static_cast<int64_t>(i) + 2, out[i], scale);
+    const int64_t axis = static_cast<int64_t>(i) + 2, size = x.value->type().shape[axis];
+    const bool whole =
+        out[i] % size == 0 && (!scale || *scale == static_cast<double>(out[i] / size));
+    axes.push_back({axis, size, out[i], step_of(size, out[i], scale), whole});
+  }
+  Val result = repeated(c, c.val(x.value), axes);
+  for (const NearestAxis& a : axes) {
+    if (!a.repeats) result = looked_up(c, result, a);
   }
   return {{result, x.dtype}};
 }

@@ -6,8 +6,8 @@
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/support.hpp"
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/reduce/dimensions.hpp"
 #include "emulator/kernels/sets/reduce/search.hpp"
+#include "emulator/kernels/sets/reduce/windows.hpp"
 #include "emulator/kernels/sets/short_rows.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -15,58 +15,14 @@ namespace {
 
 using ir::Shape;
 
-struct Sum {
-  static constexpr char kSign = '+';
-  static constexpr double kStart = 0;
-  template <typename T>
-  static T join(T a, T b) {
-    return a + b;
-  }
-};
-struct Max {
-  static constexpr char kSign = '>';
-  static constexpr double kStart = -INFINITY;
-  template <typename T>
-  static T join(T a, T b) {
-    a = b > a ? b : a;
-    return b != b ? b : a;
-  }
-};
-struct Min {
-  static constexpr char kSign = '<';
-  static constexpr double kStart = INFINITY;
-  template <typename T>
-  static T join(T a, T b) {
-    a = b < a ? b : a;
-    return b != b ? b : a;
-  }
-};
-struct ReducedProduct {
-  static constexpr char kSign = '*';
-  static constexpr double kStart = 1;
-  template <typename T>
-  static T join(T a, T b) {
-    return a * b;
-  }
-};
-
-constexpr int64_t kRun = 2048;    // floats joined in f32 lanes before they join in double
-constexpr int64_t kRows = 64;     // rows joined in f32 before they join in double
-constexpr int64_t kColumns = 64;  // columns at a time, whose sums stay in registers
-// A table that is larger than L2 is read by longer pieces of rows, whose sums stay in L1.
-constexpr int64_t kMostColumns = 512;
+constexpr int64_t kRun = 2048;  // floats joined in f32 lanes before they join in double
+constexpr int64_t kRows = 64;   // rows joined in f32 before they join in double
+// A table that is larger than L2 is read by pieces of kMostColumns of its rows, whose sums stay in
+// L1.
 constexpr int64_t kLargeTable = 1 << 18;  // elements
 // Rows that are joined as one where they are narrower than this: a vector has elements of several.
 constexpr int64_t kNarrow = 16;
-
-// Rounds the scaled values to elements [first, first + count) of the result.
-using WriteFn = void (*)(std::byte* y, int64_t first, const double* values, int64_t count,
-                         double scale);
-template <typename Y>
-void write_as(std::byte* y, int64_t first, const double* values, int64_t count, double scale) {
-  Y* to = reinterpret_cast<Y*>(y) + first;
-  for (int64_t i = 0; i < count; ++i) store_one(to + i, static_cast<float>(values[i] * scale));
-}
+constexpr int64_t kFewOfRow = 4;  // elements of a row that are joined in place, like a window's
 
 template <typename Op, typename X>
 class Reduce final : public BoundKernel {
@@ -217,62 +173,6 @@ class Reduce final : public BoundKernel {
   int64_t columns_ = kColumns, outputs_ = 1, output_parts_ = 1, row_parts_ = 1, ns_ = 0;
 };
 
-// Reduces few neighbouring elements to each result, such as windows of an image: a block of results
-// along the last kept dimension advances together, in double.
-template <typename Op>
-class ReduceWindows final : public BoundKernel {
- public:
-  static bool fits(const Groups& g) {
-    return g.inner_reduced && g.inner <= 16 && !g.kept_sizes.empty() && g.kept_sizes.back() >= 4 &&
-           g.reduced() * g.inner <= 4096;
-  }
-  ReduceWindows(const Groups& groups, double scale)
-      : g_(groups),
-        scale_(scale),
-        width_(g_.kept_sizes.back()),
-        blocks_(divide_up(width_, kColumns)),
-        items_(g_.kept() / width_ * blocks_),
-        ns_(20 + g_.kept() * g_.reduced() * g_.inner),
-        parts_(parts_for(ns_, items_)) {
-    for (int64_t r = 0; r < g_.reduced(); ++r) {
-      const int64_t row = offset_at(r, g_.reduced_sizes, g_.reduced_strides);
-      for (int64_t i = 0; i < g_.inner; ++i) offsets_.push_back(row + i);
-    }
-  }
-  int tasks(int) const override { return static_cast<int>(parts_); }
-  int64_t estimated_ns() const override { return ns_; }
-
-  void run(const KernelArgs& args, int, int task) const override {
-    const float* x = input_of<float>(args, 0);
-    float* y = buffer_of<float>(args, 1);
-    const Range items = part_of(items_, parts_, task);
-    for (int64_t item = items.begin; item < items.end; ++item) {
-      const int64_t column = item % blocks_ * kColumns, count = std::min(kColumns, width_ - column);
-      const int64_t first = item / blocks_ * width_ + column;
-      double values[kColumns];
-      join_block(x + offset_at(first, g_.kept_sizes, g_.kept_strides), count, values);
-      for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<float>(values[i] * scale_);
-    }
-  }
-
- private:
-  void join_block(const float* x, int64_t count, double* values) const {
-    const int64_t stride = g_.kept_strides.back();
-    for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
-    for (const int64_t offset : offsets_) {
-      const float* at = x + offset;
-      for (int64_t i = 0; i < count; ++i) {
-        values[i] = Op::join(values[i], static_cast<double>(at[i * stride]));
-      }
-    }
-  }
-
-  Groups g_;
-  double scale_;
-  int64_t width_, blocks_, items_, ns_, parts_;
-  std::vector<int64_t> offsets_;  // of the elements that a result joins, from its first
-};
-
 // Joins the elements of short rows, which lie one after the other.
 template <typename Op, typename X>
 std::unique_ptr<BoundKernel> reduce_short_rows(const KernelRequest& request, int64_t n,
@@ -361,14 +261,14 @@ struct Reduction {
     if (!groups) return nullptr;
     const auto size = static_cast<double>(x.elements());
     const double scale = mean ? static_cast<double>(request.outputs[0].elements()) / size : 1;
-    if (groups->inner_reduced && groups->reduced() == 1 && groups->inner <= kShortRow) {
+    const bool rows = groups->inner_reduced && groups->reduced() == 1;
+    if (rows && groups->inner > kFewOfRow && groups->inner <= kShortRow) {
       return reduce_short_rows<Op, X>(request, groups->inner, scale, write_as<Y>);
     }
-    if (!ReduceWindows<Op>::fits(*groups)) {
-      return std::make_unique<Reduce<Op, X>>(*groups, scale, write_as<Y>);
+    if (ReduceWindows<Op, X>::fits(*groups)) {
+      return std::make_unique<ReduceWindows<Op, X>>(*groups, scale, write_as<Y>);
     }
-    if constexpr (kIsFloat<X>) return std::make_unique<ReduceWindows<Op>>(*groups, scale);
-    return nullptr;
+    return std::make_unique<Reduce<Op, X>>(*groups, scale, write_as<Y>);
   }
 };
 
