@@ -8,7 +8,7 @@ from poptorch._impl.command_line import env_command
 
 from benchmarks.ops import summary
 from benchmarks.ops.case import SIZES
-from benchmarks.ops.tables import UNMEASURED
+from benchmarks.ops.tables import SLOW, UNMEASURED
 
 INTRODUCTION = """# Speed of the ops
 
@@ -51,6 +51,16 @@ def _table(lines: list[dict]) -> list[str]:
     return rows
 
 
+def _slow(lines: list[dict]) -> list[str]:
+    rows = [
+        f"| {summary.name_of(line)} | {line['ratio']:.2f} | {SLOW.get(line['case'], 'not known')} |"
+        for line in lines
+        if summary.is_slow(line)
+    ]
+    head = ["## Below 0.7", "| measurement | ratio | why |", "|---|---|---|"]
+    return [*head, *rows, ""] if rows else []
+
+
 def text(lines: list[dict]) -> str:
     counts = sorted({line["threads"] for line in lines})
     host = env_command.describe()["host"]
@@ -70,6 +80,7 @@ def text(lines: list[dict]) -> str:
             if chosen:
                 what = "Forward and gradients" if gradients else "Forward"
                 parts += [f"## {what}, {threads} thread{'s' * (threads > 1)}", *_table(chosen), ""]
-    parts += ["`*`: a reference kernel ran.", "", "## Not measured", "| op | why |", "|---|---|"]
+    parts += ["`*`: a reference kernel ran.", "", *_slow(lines)]
+    parts += ["## Not measured", "| op | why |", "|---|---|"]
     parts += [f"| `{name}` | {why} |" for name, why in sorted(UNMEASURED.items())]
     return "\n".join(parts) + "\n"

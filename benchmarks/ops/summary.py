@@ -33,10 +33,19 @@ def is_met(line: dict) -> bool:
     return line["ratio"] >= LEAST or line["share"] >= LEAST_SHARE
 
 
+def is_slow(line: dict) -> bool:
+    """Below the ratio that no measurement may fall below."""
+    return "ratio" in line and line["ratio"] < SLOWEST and not is_met(line)
+
+
+def name_of(line: dict) -> str:
+    what = f"{line['case']} {line['size']} {line['dtype']} {line['threads']}t"
+    return what + " gradients" * line["gradients"] + " stochastic" * line["stochastic"]
+
+
 def text_of(line: dict) -> str:
     """One measurement as it arrives."""
-    what = f"{line['case']} {line['size']} {line['dtype']} {line['threads']}t"
-    what += " gradients" * line["gradients"] + " stochastic" * line["stochastic"]
+    what = name_of(line)
     if "error" in line:
         return f"{what}: {line['error']}"
     eager = f", eager {line['eager'] * 1e6:.2f} us" if line["eager"] else ""
@@ -62,7 +71,7 @@ def overview(lines: list[dict]) -> str:
     for (threads, dtype, stochastic), group in sorted(groups(lines).items()):
         mean = statistics.geometric_mean(line["ratio"] for line in group)
         met = sum(map(is_met, group)) / len(group)
-        slow = sum(line["ratio"] < SLOWEST and not is_met(line) for line in group)
+        slow = sum(map(is_slow, group))
         rounding = "stochastic" if stochastic else "nearest"
         rows.append(
             f"| {threads} | {dtype} | {rounding} | {len(group)} | {mean:.2f} | {met:.0%} | {slow} |"

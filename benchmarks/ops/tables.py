@@ -16,6 +16,12 @@ _POPXL = "is an op of PopXL or of poptorch, without a counterpart in torch"
 _REGION = "runs other ops"
 _COMPOSED = "torch's function becomes `random_uniform` and `lt`"
 
+# Why a case is slower than eager torch.
+SLOW = {
+    "conv_grouped": "groups of eight channels fill half of a vector",
+    "norm": "the squares are stored before they are summed",
+}
+
 # Why a row is not measured against eager torch.
 UNMEASURED = {
     **dict.fromkeys(

@@ -7,7 +7,7 @@ from poptorch_core import _core
 
 from benchmarks.ops import __main__ as command
 from benchmarks.ops.program import Program
-from benchmarks.ops.tables import CASES, UNMEASURED
+from benchmarks.ops.tables import CASES, SLOW, UNMEASURED
 from benchmarks.ops.updates import Update
 
 
@@ -37,6 +37,7 @@ def test_every_op_is_measured_or_has_a_reason():
     assert sorted(set(_core.op_names()) - measured - set(UNMEASURED)) == []
     assert sorted(set(UNMEASURED) - set(_core.op_names())) == []
     assert len({case.name for case in CASES}) == len(CASES)
+    assert set(SLOW) <= {case.name for case in CASES}
 
 
 def test_an_unknown_case_is_refused_with_names_like_it(monkeypatch, capsys):

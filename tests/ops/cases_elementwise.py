@@ -10,6 +10,10 @@ def holed(x):
     return x.masked_fill(x > 1, torch.nan)
 
 
+def divisions(a, b):
+    return torch.floor_divide(a, b), torch.fmod(a, b), torch.remainder(a, b)
+
+
 CASES = [
     case("abs", torch.abs, distinct(3, 5)),
     case("neg", torch.neg, (3, 5)),
@@ -93,6 +97,9 @@ CASES = [
     case("floor_divide", torch.floor_divide, ints(-9, 9, 3, 5), ints(1, 5, 3, 5)),
     case("fmod", torch.fmod, ints(-9, 9, 3, 5), ints(1, 5, 3, 5)),
     case("remainder", torch.remainder, ints(-9, 9, 3, 5), ints(1, 5, 3, 5)),
+    case("divisions_by_small", divisions, ints(-(2**31), 2**31 - 1, 30, 30), ints(-9, -1, 30, 30)),
+    case("divisions_by_large", divisions, ints(-(2**31), 2**31 - 1, 30, 30),
+         ints(2**15, 2**31 - 1, 30, 30)),
     case("remainder_float", lambda x: torch.remainder(x, 1.3), distinct(3, 5)),
     case("pow", torch.pow, uniform(0.3, 2, 3, 5), (3, 5)),
     case("pow_number", lambda x: x**3, (3, 5)),

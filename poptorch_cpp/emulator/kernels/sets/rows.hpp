@@ -9,6 +9,7 @@
 #include "emulator/kernels/base/stored.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
+#include "support/half.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 
@@ -57,8 +58,10 @@ template <typename T>
 float load_one(const T* x) {
   if constexpr (kIsFloat<T>) {
     return *x;
+  } else if constexpr (kElementOf<T> == Element::kHalf) {
+    return support::from_half(x->bits);
   } else {
-    return load_lanes(x, 1)[0];
+    return support::from_bfloat16(x->bits);
   }
 }
 template <typename T>

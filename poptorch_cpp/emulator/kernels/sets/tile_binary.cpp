@@ -113,23 +113,45 @@ T whole_power(T base, T exponent) {
   return static_cast<T>(result);
 }
 
+// Truncates x / z, for z other than 0 and -1. The quotient of doubles of 32 bits is on the right
+// side of every integer, and vectors have no division of integers.
+template <typename T>
+T truncated_quotient(T x, T z) {
+  if constexpr (sizeof(T) > 4) return x / z;
+  return static_cast<T>(static_cast<double>(x) / static_cast<double>(z));
+}
+// A division of whole numbers that cannot trap: where z is 0 or -1, it divides by 1.
+template <typename T>
+struct Division {
+  bool trivial;
+  T quotient, rest;
+
+  Division(T x, T z) : trivial(z == 0 || z == -1) {
+    const T by = trivial ? 1 : z;
+    quotient = truncated_quotient(x, by);
+    rest = x - quotient * by;
+  }
+};
+
 void add_divisions(std::vector<MicroRow>& rows) {
   add_float(rows, "div", [](float x, float z) { return x / z; });
   // Division by zero is the user's concern; it must not kill the process.
   add_whole(rows, "floor_div", [](auto x, auto z) {
     using T = decltype(x);
-    if (z == 0 || z == -1) return z == 0 ? T(0) : static_cast<T>(0 - Wrapping<T>(x));
-    const T q = x / z;
-    return static_cast<T>(x % z != 0 && (x < 0) != (z < 0) ? q - 1 : q);
+    const Division<T> d(x, z);
+    const T below = d.rest != 0 && (x < 0) != (z < 0) ? d.quotient - 1 : d.quotient;
+    const T negative = static_cast<T>(0 - Wrapping<T>(x));
+    return z == 0 ? T(0) : z == -1 ? negative : below;
   });
   add_whole(rows, "fmod", [](auto x, auto z) {
-    return z == 0 || z == -1 ? decltype(x)(0) : static_cast<decltype(x)>(x % z);
+    const Division<decltype(x)> d(x, z);
+    return d.trivial ? decltype(x)(0) : d.rest;
   });
   add_whole(rows, "remainder", [](auto x, auto z) {
     using T = decltype(x);
-    if (z == 0 || z == -1) return T(0);
-    const T m = x % z;
-    return static_cast<T>(m != 0 && (m < 0) != (z < 0) ? m + z : m);
+    const Division<T> d(x, z);
+    const T rest = d.rest != 0 && (d.rest < 0) != (z < 0) ? d.rest + z : d.rest;
+    return d.trivial ? T(0) : rest;
   });
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 struct ClassLoss {
   int64_t rows, classes, ignored;
-  std::string reduction, op;
+  bool each, mean;  // the reduction, if it is not a sum
+  std::string op;
 
   // Throws UserError for a target that is not a class.
   bool counts(const int32_t* target, int64_t row) const {
@@ -33,8 +34,13 @@ std::optional<ClassLoss> plain_loss(const KernelRequest& request) {
   const bool smooth =
       request.op->find_attr("label_smoothing") && request.attr<double>("label_smoothing") != 0.0;
   if (x.size() != 2 || x[0] == 0 || x[1] == 0 || smooth || request.inputs[2]) return std::nullopt;
-  return ClassLoss{x[0], x[1], request.attr<int64_t>("ignore_index"),
-                   request.attr<std::string>("reduction"), request.op->name};
+  const auto& reduction = request.attr<std::string>("reduction");
+  return ClassLoss{.rows = x[0],
+                   .classes = x[1],
+                   .ignored = request.attr<int64_t>("ignore_index"),
+                   .each = reduction == "none",
+                   .mean = reduction == "mean",
+                   .op = request.op->name};
 }
 
 // Operands are scores (or log-probabilities), target and weight. The losses are summed in double.
@@ -104,11 +110,11 @@ class ForwardLoss final : public BoundKernel {
     for (int64_t r = 0; r < l_.rows; ++r) {
       const bool counts = l_.counts(target, r);
       const float one = counts ? -chosen(r) : 0.0f;
-      if (l_.reduction == "none") loss[r] = one;
+      if (l_.each) loss[r] = one;
       total += one;
     }
-    if (l_.reduction == "none") return;
-    const auto count = static_cast<double>(l_.reduction == "mean" ? l_.counted(target) : 1);
+    if (l_.each) return;
+    const auto count = static_cast<double>(l_.mean ? l_.counted(target) : 1);
     *loss = static_cast<float>(total / count);
   }
   ClassLoss l_;
@@ -118,7 +124,7 @@ class ForwardLoss final : public BoundKernel {
 // Operands are log-probabilities, target, weight and dloss. The rows of a mean share its divisor.
 template <bool softmax, typename X, typename Y>
 std::unique_ptr<BoundKernel> bind_plain_grad(const KernelRequest& request, const ClassLoss& l) {
-  const bool each = l.reduction == "none", mean = l.reduction == "mean";
+  const bool each = l.each, mean = l.mean;
   BeforeRows count;
   if (mean) {
     count = [l](const KernelArgs& args) {
