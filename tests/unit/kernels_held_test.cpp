@@ -136,54 +136,56 @@ void expect_rounded_at_random(const KernelSet& set, const MicroRow& row, const H
   }
 }
 
-TEST(HeldForms, GiveTheBitsOfWords) {
-  using enum Held;
-  int compared = 0;
+// Calls f(set, row) for the rows of all sets that the host has.
+template <typename F>
+void for_each_row(F f) {
   for (const KernelSet* set : host_kernel_sets()) {
     std::vector<MicroRow> rows;
     set->add_micro_rows(rows);
-    for (const MicroRow& row : rows) {
-      if (!row.held_fn) continue;
-      const bool floats = row.source == RegisterClass::kF32;
-      const bool select = std::string_view(row.op) == "select";
-      for (Held form : {kHalf, kBfloat, kBool}) {
-        if ((form == kBool) == floats) continue;
-        for (Held other : {form, kWord, kOne}) {
-          if (!floats && other == kOne) continue;
-          for (Held result : {kWord, row.result == RegisterClass::kF32 ? form : kBool}) {
-            HeldAs forms{.sources = {form, other, other}, .result = result};
-            if (select) forms.sources[0] = kBool, forms.sources[1] = form;
-            const auto [expected, made] = both_ways(*set, row, forms);
-            EXPECT_EQ(expected, made) << set->name << " " << row.op;
-            ++compared;
-          }
+    for (const MicroRow& row : rows) f(*set, row);
+  }
+}
+
+TEST(HeldForms, GiveTheBitsOfWords) {
+  using enum Held;
+  int compared = 0;
+  for_each_row([&](const KernelSet& set, const MicroRow& row) {
+    if (!row.held_fn) return;
+    const bool floats = row.source == RegisterClass::kF32;
+    const bool select = std::string_view(row.op) == "select";
+    for (Held form : {kHalf, kBfloat, kBool}) {
+      if ((form == kBool) == floats) continue;
+      for (Held other : {form, kWord, kOne}) {
+        if (!floats && other == kOne) continue;
+        for (Held result : {kWord, row.result == RegisterClass::kF32 ? form : kBool}) {
+          HeldAs forms{.sources = {form, other, other}, .result = result};
+          if (select) forms.sources[0] = kBool, forms.sources[1] = form;
+          const auto [expected, made] = both_ways(set, row, forms);
+          EXPECT_EQ(expected, made) << set.name << " " << row.op;
+          ++compared;
         }
       }
     }
-  }
+  });
   EXPECT_GT(compared, 500);
 }
 
 TEST(HeldForms, RoundAtRandomWhatWordsAre) {
   using enum Held;
   int compared = 0;
-  for (const KernelSet* set : host_kernel_sets()) {
-    std::vector<MicroRow> rows;
-    set->add_micro_rows(rows);
-    for (const MicroRow& row : rows) {
-      if (!row.random_fn) continue;
-      for (Held form : {kHalf, kBfloat}) {
-        for (Held other : {form, kWord, kOne}) {
-          const HeldAs forms{.sources = {form, other, other}, .result = form};
-          for (uint32_t index : {0u, 4096u, 4099u}) {
-            expect_rounded_at_random(*set, row, forms, index, 1);
-          }
-          expect_rounded_at_random(*set, row, forms, 77, 49);
-          ++compared;
+  for_each_row([&](const KernelSet& set, const MicroRow& row) {
+    if (!row.random_fn) return;
+    for (Held form : {kHalf, kBfloat}) {
+      for (Held other : {form, kWord, kOne}) {
+        const HeldAs forms{.sources = {form, other, other}, .result = form};
+        for (uint32_t index : {0u, 4096u, 4099u}) {
+          expect_rounded_at_random(set, row, forms, index, 1);
         }
+        expect_rounded_at_random(set, row, forms, 77, 49);
+        ++compared;
       }
     }
-  }
+  });
   EXPECT_GT(compared, 100);
 }
 

@@ -89,9 +89,9 @@ bool repays_matrices(ir::DType dtype, const ConvShape& shape) {
          shape.depth() % 2 == 0;
 }
 
-// Binds a primitive of oneDNN on bfloat16, if it has one for the request.
 using MakePrimitive = std::unique_ptr<BoundKernel> (*)(const KernelRequest&, const ConvShape&);
 using ShapeOf = ConvShape (*)(const KernelRequest&);
+// Binds a primitive of oneDNN on bfloat16, if it has one for the request.
 template <MakePrimitive make, ShapeOf shape_of>
 std::unique_ptr<BoundKernel> bind_primitive(const KernelRequest& request) {
   if (!channels_last(request) || has_half_partials(request)) return nullptr;

@@ -91,12 +91,12 @@ void repeat_each(const T* x, T* y, int64_t n) {
     for (int k = 0; k < times; ++k) y[i * times + k] = x[i];
   }
 }
+constexpr int64_t kMostTimes = 4;
 template <typename T>
-bool repeats_each(const T* x, T* y, int64_t n, int64_t times) {
-  if (times == 2) return repeat_each<2>(x, y, n), true;
-  if (times == 3) return repeat_each<3>(x, y, n), true;
-  if (times == 4) return repeat_each<4>(x, y, n), true;
-  return false;
+void repeat_each(const T* x, T* y, int64_t n, int64_t times) {
+  if (times == 2) repeat_each<2>(x, y, n);
+  if (times == 3) repeat_each<3>(x, y, n);
+  if (times == 4) repeat_each<4>(x, y, n);
 }
 
 // Copies a plane: rows × cols elements of type T.
@@ -108,7 +108,8 @@ void copy_plane(const std::byte* from, std::byte* to, int64_t rows, int64_t cols
   const int64_t xr = from_strides[0], xc = from_strides[1], yr = to_strides[0], yc = to_strides[1];
   if (yc == 1 && xr == 1 && xc != 1 && xc != 0) return transpose_matrix(x, xc, y, yr, cols, rows);
   if (yr == 1 && xc == 1 && yc != 1) return transpose_matrix(x, xr, y, yc, rows, cols);
-  if (xr == 1 && xc == 0 && yc == 1 && yr == cols && repeats_each(x, y, rows, cols)) return;
+  const bool repeats = xr == 1 && xc == 0 && yc == 1 && yr == cols;
+  if (repeats && cols > 1 && cols <= kMostTimes) return repeat_each(x, y, rows, cols);
   if (yc == 1) {
     for (int64_t r = 0; r < rows; ++r) copy_row(x + r * xr, xc, y + r * yr, cols);
     return;

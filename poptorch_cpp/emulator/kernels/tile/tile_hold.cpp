@@ -62,7 +62,7 @@ class Holder {
                                                : Held::kBool;
   }
 
-  // Updates, which also round, number neighbours only.
+  // True for a step that does nothing else. An update, which also rounds, takes no such numbers.
   static bool rounds_at_random(const TileStep& step) { return step.takes_index_step; }
 
   // Stores halves if their register holds them, where the float is made if that step can do so.

@@ -15,8 +15,7 @@ class ReduceWindows final : public BoundKernel {
  public:
   static bool fits(const Groups& g) {
     return g.inner_reduced && g.inner <= kMostInner && !g.kept_sizes.empty() &&
-           g.kept_sizes.back() >= 4 && g.kept_strides.back() == g.inner &&
-           g.reduced() * g.inner <= 4096;
+           g.kept_sizes.back() >= 4 && g.reduced() * g.inner <= 4096;
   }
   ReduceWindows(const Groups& groups, double scale, WriteFn write)
       : g_(groups),
