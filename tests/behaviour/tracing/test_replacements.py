@@ -1,10 +1,12 @@
 """Tests that a trace replaces functions of torch, and leaves them afterwards as they were."""
 
+import contextlib
+
 import poptorch
 import pytest
 import torch
 from poptorch._impl.trace import session
-from poptorch._impl.trace.patches.replaced import is_class_method, replaced
+from poptorch._impl.trace.patches.replaced import is_class_method, replace
 from torch import nn
 
 ABSENT = object()
@@ -72,7 +74,8 @@ class Derived(Base):
 
 def test_replaced_attributes_of_a_class_are_inherited_again():
     replacements = [(Derived, "value", 2), (Base, "value", 3), (Derived, "value", 4)]
-    with replaced(replacements):
+    with contextlib.ExitStack() as stack:
+        replace(stack, replacements)
         assert (Base.value, Derived.value) == (3, 4)
     assert (Base.value, Derived.value) == (1, 1)
     assert "value" not in vars(Derived)
@@ -80,15 +83,13 @@ def test_replaced_attributes_of_a_class_are_inherited_again():
 
 def test_class_methods_remain_so():
     assert is_class_method(Derived, "kind") and not is_class_method(Derived, "value")
-    with replaced([(Base, "kind", classmethod(lambda cls: "other"))]):
+    with contextlib.ExitStack() as stack:
+        replace(stack, [(Base, "kind", classmethod(lambda cls: "other"))])
         assert Derived.kind() == "other"
     assert Derived.kind() == "Derived"
 
 
 def test_a_name_that_does_not_exist_undoes_those_before_it():
-    with (
-        pytest.raises(AttributeError, match="missing"),
-        replaced([(Base, "value", 2), (Base, "missing", 3)]),
-    ):
-        pass
+    with pytest.raises(AttributeError, match="missing"), contextlib.ExitStack() as stack:
+        replace(stack, [(Base, "value", 2), (Base, "missing", 3)])
     assert Base.value == 1 and not hasattr(Base, "missing")

@@ -32,7 +32,7 @@ from poptorch._impl.trace.patches import (
     quantisation,
     refusals,
 )
-from poptorch._impl.trace.patches.replaced import is_class_method, replaced
+from poptorch._impl.trace.patches.replaced import is_class_method, replace
 from poptorch._impl.weights import members
 from poptorch_core import Error, _torch, errors
 from torch.utils import _python_dispatch as python_dispatch
@@ -233,9 +233,9 @@ def _traceable_torch(training: bool) -> Iterator[None]:
         torch.distributions.Distribution.set_default_validate_args(False)
         if "torch._dynamo" in sys.modules:  # parts compiled by torch.compile run eagerly
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        stack.enter_context(replaced(_replacements_in_modes(text)))
+        replace(stack, _replacements_in_modes(text))
         stack.enter_context(python_dispatch._disable_current_modes())
-        stack.enter_context(replaced(_replacements(training)))
+        replace(stack, _replacements(training))
         stack.enter_context(substitutions.in_place())
         yield
 
