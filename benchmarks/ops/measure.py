@@ -17,6 +17,8 @@ ROUNDS = 3
 MOST_TIMES_LONGER = 20
 LEAST = 1e-6  # seconds that a slope can tell from none
 TRIES = 8  # of as many rounds, while twice the repetitions do not take about twice the time
+ENOUGH = 0.5  # seconds after which no further round begins
+LONG = 0.05  # a repetition of as many seconds needs no slope: its call takes nothing beside it
 
 
 @dataclasses.dataclass
@@ -32,68 +34,91 @@ class Result:
     bytes: float
 
 
-def seconds(run: Callable[[], object], calls: int = 1) -> float:
+def seconds(run: Callable[[], object]) -> float:
     """CPU time with one thread, so that other processes disturb it little; else wall time."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     start = clock()
-    for _ in range(calls):
-        run()
+    run()
     return clock() - start
 
 
-def repetitions_of(run: Callable[[], object]) -> int:
-    """Returns how many calls of `run` take SECONDS."""
-    run()
-    once = min(seconds(run), seconds(run))
-    return max(1, min(MOST_REPETITIONS, int(SECONDS / max(once, 1e-7))))
+def _least(run: Callable[[], object]) -> float:
+    took = seconds(run)
+    return took if took > LONG else min(took, seconds(run), seconds(run))
 
 
-def _longer(count: int, make: Callable[[int], Callable[[], object]]) -> int:
-    """Returns a number of repetitions that takes about SECONDS here, at least `count`."""
-    run = make(count)
-    took = min(seconds(run) for _ in range(3))
-    return count * max(1, min(MOST_TIMES_LONGER, int(SECONDS / max(took, 1e-7))))
+class Side:
+    """Runs n and 2n repetitions by the calls that `make` returns, and keeps the least times."""
+
+    def __init__(self, make: Callable[[int], Callable[[], object]]) -> None:
+        count = max(1, min(MOST_REPETITIONS, int(SECONDS / max(_least(make(1)), 1e-7))))
+        longer = max(1, min(MOST_TIMES_LONGER, int(SECONDS / max(_least(make(count)), 1e-7))))
+        self.count = count * longer
+        self.once = make(self.count)
+        self.first, self.second = _least(self.once), 0.0
+        self.twice = None
+        if self.first < LONG:
+            self.twice, self.second = make(2 * self.count), float("inf")
+
+    def run(self) -> None:
+        self.first = min(self.first, seconds(self.once))
+        if self.twice is not None:
+            self.second = min(self.second, seconds(self.twice))
+
+    def is_proportional(self) -> bool:
+        return self.twice is None or 1.7 * self.first < self.second < 2.2 * self.first
+
+    def repetition(self) -> float:
+        """Returns the seconds of one repetition: the slope between n and 2n.
+
+        Where other processes disturb the difference, half of the longer time is closer.
+        """
+        if self.twice is None:
+            return self.first / self.count
+        # Nothing is left of some cases in a repetition: the compiler computes them once.
+        slope = max(self.second - self.first, LEAST)
+        # The overhead of a call is a large part of a short time.
+        disturbed = self.second > 1e-3 and not self.is_proportional()
+        return (self.second / 2 if disturbed else slope) / self.count
+
+    def overhead(self) -> float:
+        """Returns the seconds of a call without its repetitions."""
+        return 0.0 if self.twice is None else max(2 * self.first - self.second, 0.0)
 
 
-def _are_proportional(once: float, twice: float) -> bool:
-    return 1.7 * once < twice < 2.2 * once
+def _run_in_turn(sides: list[Side]) -> None:
+    start = time.perf_counter()
+    for _ in range(TRIES):
+        for _ in range(ROUNDS):
+            for side in sides:
+                side.run()
+            if time.perf_counter() - start > ENOUGH:
+                return
+        if all(side.is_proportional() for side in sides):
+            return
 
 
-def _slope(once: float, twice: float) -> float:
-    """Returns the seconds of n repetitions, from those of n and 2n.
+def _repeat(run: Callable[[], object], count: int) -> Callable[[], object]:
+    def repeated() -> None:
+        for _ in range(count):
+            run()
 
-    Where other processes disturb the difference, half of the longer time is closer.
-    """
-    # Nothing is left of some cases in a repetition: the compiler computes them once.
-    slope = max(twice - once, LEAST)
-    # The overhead of a call is a large part of a short time.
-    disturbed = twice > 1e-3 and not _are_proportional(once, twice)
-    return twice / 2 if disturbed else slope
+    return repeated
 
 
 def measure(program: Program, stochastic: bool, with_eager: bool) -> Result:
     """Takes the smallest time of each side and length over the rounds."""
-    eager = program.eager()
-    count = repetitions_of(eager)
-    ours = _longer(count, lambda n: program.ours(n, stochastic))
-    once, twice = program.ours(ours, stochastic), program.ours(2 * ours, stochastic)
-    sides: list[tuple[Callable[[], object], int]] = [(once, 1), (twice, 1)]
-    if with_eager:
-        sides += [(eager, count), (eager, 2 * count)]
-    best = [float("inf")] * len(sides)
-    for _ in range(TRIES):
-        for _ in range(ROUNDS):
-            for i, (run, calls) in enumerate(sides):
-                best[i] = min(best[i], seconds(run, calls))
-        if all(map(_are_proportional, best[::2], best[1::2])):
-            break
-    costs = once.costs()
+    ours = Side(lambda count: program.ours(count, stochastic))
+    run_eager = program.eager()
+    eager = Side(lambda count: _repeat(run_eager, count)) if with_eager else None
+    _run_in_turn([ours] if eager is None else [ours, eager])
+    costs = ours.once.costs()
     return Result(
-        ours=_slope(best[0], best[1]) / ours,
-        eager=_slope(best[2], best[3]) / count if with_eager else None,
-        overhead=max(2 * best[0] - best[1], 0.0),
+        ours=ours.repetition(),
+        eager=eager and eager.repetition(),
+        overhead=ours.overhead(),
         rows=sorted({name for name, _, _ in costs}),
-        reference_kernels=once.reference_kernels(),
+        reference_kernels=ours.once.reference_kernels(),
         flops=sum(flops for _, flops, _ in costs),
         bytes=sum(size for _, _, size in costs),
     )
@@ -121,6 +146,6 @@ def measure_limits() -> Limits:
         x, y, z = (torch.zeros(size // 12) for _ in range(3))
         calls = max(1, (1 << 24) // size)
         add = functools.partial(torch.add, x, y, out=z)
-        best = min(seconds(add, calls) for _ in range(10)) / calls
+        best = min(seconds(_repeat(add, calls)) for _ in range(10)) / calls
         bandwidths.append((size, size / best))
     return Limits(2 * 1024**3 / product, tuple(bandwidths))

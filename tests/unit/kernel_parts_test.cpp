@@ -1,6 +1,6 @@
-// Products of float16 by parts that are bfloat16: their errors do not exceed those of the loops on
-// floats, they have the same bits however they are divided, and rows and panels with infinities or
-// NaN are multiplied as floats.
+// Products of float16 and of floats by parts that are bfloat16: their errors do not exceed those of
+// the loops on floats, they have the same bits however they are divided, and rows and panels whose
+// parts would not be exact are multiplied as floats.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -21,21 +21,25 @@ struct PartsSize {
 const PartsSize kPartsSizes[] = {{1, 1, 1},    {16, 16, 32},  {17, 31, 33},  {33, 48, 64},
                                  {40, 64, 31}, {20, 70, 257}, {385, 33, 40}, {35, 40, 290}};
 
-// A matrix of float16, and the same numbers as floats.
+// A matrix of floats, or of float16 and the same numbers as floats.
 struct PartsMatrix {
+  Element element;
   std::vector<uint16_t> halves;
   Floats floats;
 
-  explicit PartsMatrix(Floats values) : floats(std::move(values)) {
+  PartsMatrix(Element type, Floats values) : element(type), floats(std::move(values)) {
+    if (element == Element::kFloat) return;
     for (float& value : floats) {
       halves.push_back(support::to_half(value));
       value = support::from_half(halves.back());
     }
   }
   OperandView view(int64_t row, int64_t col) const {
-    return {halves.data(), row, col, Element::kHalf};
+    if (element == Element::kFloat) return {floats.data(), row, col};
+    return {halves.data(), row, col, element};
   }
 };
+constexpr Element kPartTypes[] = {Element::kHalf, Element::kFloat};
 
 // How a product is divided, and its order.
 struct PartsRun {
@@ -47,14 +51,16 @@ struct PartsRun {
 Floats parts_product(const GemmRoutines& routines, PartsSize s, const PartsMatrix& a,
                      const PartsMatrix& b, bool by_columns, PartsRun run) {
   Floats c(s.m * s.n, 0.0f), scratch(gemm_scratch_floats(s.m, s.k));
-  std::vector<uint16_t> packed(packed_floats(s.k, s.n));
-  routines.pack(b.view(s.n, 1), s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed.data(), s.k);
+  const int64_t size = element_bytes(b.element);
+  std::vector<float> memory(packed_floats(s.k, s.n));
+  auto* packed = reinterpret_cast<std::byte*>(memory.data());
+  routines.pack(b.view(s.n, 1), s.k, s.n, 0, (s.n + kPanel - 1) / kPanel, packed, s.k);
   const OperandView left = by_columns ? a.view(1, s.m) : a.view(s.k, 1);
   for (int64_t i = 0; i < s.m; i += run.rows) {
     for (int64_t j = 0; j < s.n; j += run.columns) {
       routines.packed(std::min(run.rows, s.m - i), std::min(run.columns, s.n - j), s.k,
-                      left.from(i, 0), packed.data() + j * s.k, s.k, nullptr,
-                      c.data() + i * s.n + j, s.n, true, scratch.data(), Element::kHalf, nullptr,
+                      left.from(i, 0), packed + j * s.k * size, s.k, nullptr,
+                      c.data() + i * s.n + j, s.n, true, scratch.data(), b.element, nullptr,
                       nullptr, run.by_parts);
     }
   }
@@ -110,15 +116,17 @@ TEST(KernelParts, HaveNoLargerErrorsThanFloats) {
   for (const KernelSet* set : host_kernel_sets()) {
     if (!set->gemm.multiplies_matrices) continue;
     for (PartsSize s : {PartsSize{100, 96, 64}, {96, 130, 256}, {64, 64, 1000}}) {
-      for (int kind = 0; kind < 4; ++kind) {
-        const PartsMatrix a(distributed(kind, s.m, s.k, true, 1)),
-            b(distributed(kind, s.k, s.n, false, 2));
+      for (int form = 0; form < 8; ++form) {
+        const int kind = form / 2;
+        const Element type = kPartTypes[form % 2];
+        const PartsMatrix a(type, distributed(kind, s.m, s.k, true, 1)),
+            b(type, distributed(kind, s.k, s.n, false, 2));
         const auto errors = [&](bool by_parts) {
           const PartsRun run{.by_parts = by_parts};
           return errors_of(parts_product(set->gemm, s, a, b, false, run), s, a.floats, b.floats);
         };
         const Errors parts = errors(true), floats = errors(false);
-        SCOPED_TRACE(testing::Message() << s.k << " of kind " << kind);
+        SCOPED_TRACE(testing::Message() << s.k << " of kind " << kind << ", type " << form % 2);
         EXPECT_LE(parts.greatest, floats.greatest);
         EXPECT_LE(parts.squares, floats.squares);
       }
@@ -126,17 +134,19 @@ TEST(KernelParts, HaveNoLargerErrorsThanFloats) {
   }
 }
 
-// Denormals, which stay exact, zeros, the greatest number and what is not finite.
-const float kSpecials[] = {6e-8f, -1e-6f, 0.0f, -0.0f, 65504.0f, INFINITY, NAN, -INFINITY};
+// Zeros, numbers whose parts are exact in float16 but not all in floats, and what is not finite.
+const float kSpecialHalves[] = {6e-8f, -1e-6f, 0.0f, -0.0f, 65504.0f, INFINITY, NAN, -INFINITY};
+const float kSpecialFloats[] = {1e-31f, -1e-39f, 0.0f, -0.0f, 3.4e38f, INFINITY, NAN, -INFINITY};
 
 // Returns random numbers, of which one in 400 is among the first `specials`.
-Floats with_specials(int64_t count, unsigned seed, unsigned specials) {
+PartsMatrix with_specials(Element type, int64_t count, unsigned seed, unsigned specials) {
   std::mt19937 random(seed);
   Floats values = random_floats(count, seed);
+  const float* among = type == Element::kFloat ? kSpecialFloats : kSpecialHalves;
   for (float& value : values) {
-    if (specials > 0 && random() % 400 == 0) value = kSpecials[random() % specials];
+    if (specials > 0 && random() % 400 == 0) value = among[random() % specials];
   }
-  return values;
+  return {type, std::move(values)};
 }
 
 // Expects values of the loops on floats, or ones that are as near to the exact sums.
@@ -166,12 +176,13 @@ TEST(KernelParts, MultiplySpecialNumbersAsFloatsDo) {
     if (!set->gemm.multiplies_matrices) continue;
     for (PartsSize s : kPartsSizes) {
       for (unsigned specials : {0, 5, 8}) {
-        for (int form = 0; form < 4; ++form) {
+        for (int form = 0; form < 8; ++form) {
           const bool by_columns = form & 1, of_left = form & 2;
+          const Element type = kPartTypes[form / 4];
           SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << "x" << s.k << " with " << specials
                                           << ", form " << form);
-          const PartsMatrix a(with_specials(s.m * s.k, 1, of_left ? specials : 0)),
-              b(with_specials(s.k * s.n, 2, of_left ? 0 : specials));
+          const PartsMatrix a = with_specials(type, s.m * s.k, 1, of_left ? specials : 0),
+                            b = with_specials(type, s.k * s.n, 2, of_left ? 0 : specials);
           expect_float_values(set->gemm, s, a, b, by_columns);
         }
       }
@@ -183,11 +194,12 @@ TEST(KernelParts, HaveTheSameBitsInAnyDivision) {
   Sample sample(4);
   constexpr PartsSize kSize = {401, 117, 330};
   for (const KernelSet* set : host_kernel_sets()) {
-    for (int form = 0; form < 4; ++form) {
+    for (int form = 0; form < 8; ++form) {
       if (!sample.takes()) continue;
       const bool by_columns = form & 1, of_left = form & 2;
-      const PartsMatrix a(with_specials(kSize.m * kSize.k, 1, of_left ? 8 : 0)),
-          b(with_specials(kSize.k * kSize.n, 2, of_left ? 0 : 8));
+      const Element type = kPartTypes[form / 4];
+      const PartsMatrix a = with_specials(type, kSize.m * kSize.k, 1, of_left ? 8 : 0),
+                        b = with_specials(type, kSize.k * kSize.n, 2, of_left ? 0 : 8);
       const Floats whole = parts_product(set->gemm, kSize, a, b, by_columns, {});
       for (int64_t rows : {1, 7, 16, 37, 390}) {
         for (int64_t columns : {kPanel, 5 * kPanel}) {

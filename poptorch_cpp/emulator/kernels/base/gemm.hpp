@@ -67,8 +67,8 @@ int64_t gemm_scratch_floats(int64_t m, int64_t k);
 // Computes c = a · b + bias, or c += a · b when `accumulate`. c is m × n with rows ldc apart.
 // `packed`, from pack_panels, begins at the panel of b's first column and the first of k rows; its
 // elements are `packed_as`. `bias` (n) may be nullptr. With an ending, the last sums go there
-// instead of to c; with one of halves they go there from c. `by_parts` allows float16, and floats
-// by bfloat16, to be multiplied as sums of bfloat16: in another order, with no larger error.
+// instead of to c; with one of halves they go there from c. `by_parts` allows float16, floats, and
+// floats by bfloat16, to be multiplied as sums of bfloat16: in another order, with no larger error.
 void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const void* packed,
                  int64_t panel_k, const float* bias, float* c, int64_t ldc, bool accumulate,
                  float* scratch, Element packed_as = Element::kFloat,
@@ -76,7 +76,7 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
                  bool by_parts = false);
 // Returns whether a product of these sizes as a whole is faster by parts on this host. kPartRows
 // rows at a time repay the parts of b.
-constexpr int64_t kPartRows = 384;
+constexpr int64_t kPartRows = 512;
 // Returns whether matrices of these elements are multiplied as such: kMatrixBlock rows at a time.
 bool multiplies_matrices(Element a, Element b);
 constexpr int64_t kMatrixBlock = 256;

@@ -5,7 +5,6 @@
 #include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
-
 void pack_panels(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last,
                  void* packed, int64_t panel_k) {
   kernel_set().gemm.pack(b, k, n, first, last, packed, panel_k);
@@ -23,9 +22,10 @@ void gemm_packed(int64_t m, int64_t n, int64_t k, const OperandView& a, const vo
                            packed_as, ending, half_ending, by_parts);
 }
 bool repays_parts(int64_t m, int64_t n, int64_t k, Element a, Element b) {
-  constexpr int64_t kLeastRows = 32, kLeastColumns = 32, kLeastDepth = 33;
-  return kernel_set().gemm.multiplies_matrices && a == Element::kHalf && b == a &&
-         m >= kLeastRows && n >= kLeastColumns && k >= kLeastDepth;
+  if (!kernel_set().gemm.multiplies_matrices || a != b) return false;
+  if (a == Element::kHalf) return m >= 32 && n >= 32 && k >= 33;
+  // Few rows do not repay the parts of b, nor few columns those of a.
+  return a == Element::kFloat && m * n >= 48 * (m + n) && k >= 96;
 }
 
 bool multiplies_matrices(Element a, Element b) {

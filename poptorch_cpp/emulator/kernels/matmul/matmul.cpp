@@ -51,8 +51,11 @@ class Gemm final : public BoundKernel {
     const int64_t most = std::min<int64_t>(repacks ? 8 : 32, divide_up(kTasks, products));
     const int64_t wanted = parts_for(ns_, most);
     const bool deep = p_.k >= 64;
-    row_parts_ = std::clamp<int64_t>(p_.m / (deep ? 48 : 12), 1, wanted);
-    col_parts_ = std::clamp<int64_t>(p_.n / 64, 1, divide_up(wanted, row_parts_));
+    // Each part of the rows divides b into parts, and each part of the columns a.
+    const int64_t least_rows = by_parts_ ? kPartRows / 2 : deep ? 48 : 12;
+    const int64_t least_cols = by_parts_ ? 256 : 64;
+    row_parts_ = std::clamp<int64_t>(p_.m / least_rows, 1, wanted);
+    col_parts_ = std::clamp<int64_t>(p_.n / least_cols, 1, divide_up(wanted, row_parts_));
     // Shallow products spend their time in the epilogue, which prefers whole rows: they are
     // contiguous.
     const bool whole_rows = !deep && col_parts_ == 1 && p_.n <= 1024;

@@ -114,11 +114,11 @@ class RightPairs {
     const int64_t steps = depth_ / kMatrixDepth, rest = depth_ % kMatrixDepth;
     exact_.all();
     for (int64_t panel = 0; panel * kPanel < columns; ++panel) {
-      const uint16_t* from = panels_.stored(j + panel * kPanel);
+      const uint16_t* from = panels_.stored<uint16_t>(j + panel * kPanel);
       exact_.set(panel, is_exact(from));
       if (rest > 0) fill_up(from + steps * kMatrixDepth * kPanel, rest, panel);
     }
-    const auto* words = reinterpret_cast<const uint32_t*>(panels_.stored(j));
+    const auto* words = reinterpret_cast<const uint32_t*>(panels_.stored<uint16_t>(j));
     return {words, panels_.pair_step(), steps, rest > 0 ? last_ : nullptr};
   }
   const ExactRows<2>& exact() const { return exact_; }

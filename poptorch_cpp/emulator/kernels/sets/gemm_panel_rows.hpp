@@ -34,9 +34,10 @@ class PanelRows {
   // Returns the distance between the panels that at() has returned.
   int64_t panel_step() const { return kPanel * (element_ == Element::kFloat ? panel_k_ : depth_); }
 
-  // Returns the same address of halves as they are stored.
-  const uint16_t* stored(int64_t j) const {
-    return reinterpret_cast<const uint16_t*>(packed_) + (j / kPanel * panel_k_ + p_) * kPanel;
+  // Returns the same address of elements as they are stored.
+  template <typename Stored>
+  const Stored* stored(int64_t j) const {
+    return reinterpret_cast<const Stored*>(packed_) + (j / kPanel * panel_k_ + p_) * kPanel;
   }
 
   // Returns the same address of words of pairs, which are read in place.

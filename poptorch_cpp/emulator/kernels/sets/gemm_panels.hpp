@@ -1,7 +1,7 @@
 // A product with a packed right operand, by blocks of rows and parts of k.
 #pragma once
 
-#include "emulator/kernels/sets/gemm_split.hpp"
+#include "emulator/kernels/sets/gemm_parts.hpp"
 #include "emulator/kernels/sets/gemm_sums.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -24,9 +24,9 @@ struct PanelProduct {
 
   void run() const {
     const Way way = way_of();
-    const int64_t most = way == Way::kParts      ? kPartRows
+    const int64_t most = way == Way::kVectors    ? kRowBlock
                          : way == Way::kMatrices ? kMatrixBlock
-                                                 : kRowBlock;
+                                                 : even_rows();
     for (int64_t top = 0; top < m; top += most) {
       for (int64_t p = 0; p < k || p == 0; p += kDepth) {
         const Block block{.a = a.from(top, p),
@@ -35,31 +35,42 @@ struct PanelProduct {
                           .p = p,
                           .depth = std::min(kDepth, k - p),
                           .last = p + kDepth >= k};
-        if (kMultipliesMatrices && way == Way::kParts) {
-          by_parts_of_halves(block);
-        } else if (kMultipliesMatrices && way == Way::kSplit) {
-          by_parts_of_floats(block);
-        } else if (kMultipliesMatrices && way == Way::kMatrices) {
-          by_matrices(block);
-        } else {
+        if (!kMultipliesMatrices || way == Way::kVectors) {
           by_vectors(block, is_paired(packed_as) && a.element == packed_as && block.depth % 2 == 0);
+        } else if (way == Way::kMatrices) {
+          by_matrices(block);
+        } else if (way == Way::kHalves) {
+          by_parts_of<HalfParts>(block);
+        } else if (way == Way::kFloats) {
+          by_parts_of<FloatParts>(block);
+        } else {
+          by_parts_of_left(block);
         }
       }
     }
   }
 
  private:
-  // The operands of the instruction: vectors, or matrices of elements, of parts of float16, or of
-  // parts of floats by bfloat16.
-  enum class Way { kVectors, kMatrices, kParts, kSplit };
+  // Returns how many rows as few equal blocks as possible have.
+  int64_t even_rows() const {
+    const int64_t blocks = (m + kPartRows - 1) / kPartRows, rows = (m + blocks - 1) / blocks;
+    return (rows + kMatrixRows - 1) / kMatrixRows * kMatrixRows;
+  }
+
+  // The operands of the instruction: vectors, or matrices of elements, of parts of float16 or
+  // floats, or of parts of floats by bfloat16.
+  enum class Way { kVectors, kMatrices, kHalves, kFloats, kFloatsByBfloats };
 
   Way way_of() const {
     if (!kMultipliesMatrices) return Way::kVectors;
-    const bool halves = a.element == Element::kHalf && packed_as == Element::kHalf;
-    if (by_parts && halves) return Way::kParts;
+    if (by_parts && a.element == packed_as) {
+      if (packed_as == Element::kHalf) return Way::kHalves;
+      if (packed_as == Element::kFloat) return Way::kFloats;
+    }
     if (packed_as != Element::kBfloat || k < kMatrixDepth) return Way::kVectors;
     if (a.element == Element::kBfloat) return Way::kMatrices;
-    return by_parts && a.element == Element::kFloat && a.col == 1 ? Way::kSplit : Way::kVectors;
+    const bool parts = by_parts && a.element == Element::kFloat && a.col == 1;
+    return parts ? Way::kFloatsByBfloats : Way::kVectors;
   }
 
   // A part of k for a block of rows.
@@ -102,24 +113,26 @@ struct PanelProduct {
     LeftMatrices left;
     left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    by_blocks<1>(block, panels, left, RightPairs(panels, block.depth, false));
+    by_blocks<1, 1>(block, panels, left, RightPairs(panels, block.depth, false));
   }
-  void by_parts_of_halves(const Block& block) const {
-    LeftParts left;
+  template <typename Form>
+  void by_parts_of(const Block& block) const {
+    LeftParts<Form> left;
     left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    by_blocks<kParts>(block, panels, left, RightParts(panels, block.depth));
+    by_blocks<Form::kCount, Form::kCount>(block, panels, left,
+                                          RightParts<Form>(panels, block.depth));
   }
-  void by_parts_of_floats(const Block& block) const {
-    LeftSplit left;
-    left.take(block.a.floats(), block.rows, block.depth);
+  void by_parts_of_left(const Block& block) const {
+    LeftParts<FloatParts> left;
+    left.take(block.a, block.rows, block.depth);
     PanelRows panels(b, packed_as, panel_k, block.p, block.depth);
-    by_blocks<kSplit>(block, panels, left, RightPairs(panels, block.depth, true));
+    by_blocks<FloatParts::kCount, 1>(block, panels, left, RightPairs(panels, block.depth, true));
   }
 
   // Multiplies matrices. Rows and panels that would not be exact are multiplied as floats: which
   // ones are does not depend on how rows and columns are divided.
-  template <int parts, typename Left, typename Right>
+  template <int left_parts, int right_parts, typename Left, typename Right>
   void by_blocks(const Block& block, PanelRows& panels, const Left& left, Right right) const {
     const MatrixRegisters registers;
     SumsInTurn turn;
@@ -130,7 +143,8 @@ struct PanelProduct {
         const int64_t rows = std::min(kMatrixRows, block.rows - top);
         if (!ends_in_halves(block)) prefetch_result(block.top + top, rows, j, columns);
         float* sums = turn.next();
-        multiply_matrices<parts>(registers, rows, columns, left.at(top), left.block(), taken, sums);
+        multiply_matrices<left_parts, right_parts>(registers, rows, columns, left.at(top),
+                                                   left.block(), taken, sums);
         end_held(block, turn);
         const SumBlock made{top, rows, j, columns, sums};
         if (right.exact().are(0, 2) && left.exact().are(top, rows)) {

@@ -29,7 +29,7 @@ class MatrixRegisters {
 
   // Computes the sums of R × C blocks of 16 × 16: see multiply_matrices(). Registers 0 to 3 have
   // sums, 4 and 5 rows of the left operand, 6 and 7 columns of the right one.
-  template <int parts, int R, int C>
+  template <int left_parts, int right_parts, int R, int C>
   static void multiply(const uint32_t* left, int64_t left_block, const RightMatrices& right,
                        float* sums) {
     constexpr int kRow = 64;
@@ -38,11 +38,11 @@ class MatrixRegisters {
     _tile_zero(2);
     _tile_zero(3);
     const uint32_t* from = right.words;
-    constexpr int64_t kStep = 256 * kRightParts<parts>;
-    for (int64_t s = 0; s < right.steps; ++s, left += 256 * parts, from += kStep) {
-      add<parts, R, C>(left, left_block, from, right.block);
+    constexpr int64_t kStep = 256 * right_parts;
+    for (int64_t s = 0; s < right.steps; ++s, left += 256 * left_parts, from += kStep) {
+      add<left_parts, right_parts, R, C>(left, left_block, from, right.block);
     }
-    if (right.last) add<parts, R, C>(left, left_block, right.last, kStep);
+    if (right.last) add<left_parts, right_parts, R, C>(left, left_block, right.last, kStep);
     _tile_stored(0, sums, 2 * kRow);
     if (C == 2) _tile_stored(1, sums + 16, 2 * kRow);
     if (R == 2) _tile_stored(2, sums + 16 * 32, 2 * kRow);
@@ -54,25 +54,30 @@ class MatrixRegisters {
   struct Term {
     int left, right;
   };
-  // Parts of the right operand: as many as of the left one, or a single one for three.
-  template <int parts>
-  static constexpr int kRightParts = parts == 3 ? 1 : parts;
   // The terms of a product of sums of parts, in an order in which neighbours share an operand.
-  template <int parts>
+  // Three parts by three leave out about 2^-24 of a product, or less.
+  template <int left_parts, int right_parts>
   static constexpr auto kTerms = [] {
-    if constexpr (parts == 1) return std::array{Term{0, 0}};
-    if constexpr (parts == 2) return std::array{Term{1, 0}, Term{1, 1}, Term{0, 1}, Term{0, 0}};
-    if constexpr (parts == 3) return std::array{Term{2, 0}, Term{1, 0}, Term{0, 0}};
+    if constexpr (left_parts == 1) return std::array{Term{0, 0}};
+    if constexpr (left_parts == 2)
+      return std::array{Term{1, 0}, Term{1, 1}, Term{0, 1}, Term{0, 0}};
+    if constexpr (left_parts == 3 && right_parts == 1) {
+      return std::array{Term{2, 0}, Term{1, 0}, Term{0, 0}};
+    }
+    if constexpr (left_parts == 3 && right_parts == 3) {
+      return std::array{Term{2, 0}, Term{1, 0}, Term{1, 1}, Term{0, 1}, Term{0, 2}, Term{0, 0}};
+    }
   }();
 
   // Adds the products of a step.
-  template <int parts, int R, int C>
+  template <int left_parts, int right_parts, int R, int C>
   [[gnu::always_inline]] static void add(const uint32_t* left, int64_t left_block,
                                          const uint32_t* right, int64_t right_block) {
     constexpr int kRow = 64;
-#pragma GCC unroll 4
-    for (size_t i = 0; i < kTerms<parts>.size(); ++i) {
-      const Term term = kTerms<parts>[i], before = i > 0 ? kTerms<parts>[i - 1] : Term{-1, -1};
+    constexpr auto kOrder = kTerms<left_parts, right_parts>;
+#pragma GCC unroll 6
+    for (size_t i = 0; i < kOrder.size(); ++i) {
+      const Term term = kOrder[i], before = i > 0 ? kOrder[i - 1] : Term{-1, -1};
       if (term.right != before.right) {
         _tile_loadd(6, right + 256 * term.right, kRow);
         if (C == 2) _tile_loadd(7, right + right_block + 256 * term.right, kRow);
@@ -90,18 +95,21 @@ class MatrixRegisters {
 
 // Computes `rows` (at most 32) by `columns` (at most 32) sums of the steps of `right`, with 32 sums
 // a row. The left operand has blocks of 16 × 16 pairs as well; 16 rows lie a block apart. Elements
-// are sums of as many parts, each of which has a block of pairs; the blocks of a step are
-// contiguous. With three parts, those of the right operand are whole. The even and the odd
-// positions of 16 pairs are summed apart, then added; denormals are zeros.
-template <int parts>
+// are sums of parts, each of which has a block of pairs; the blocks of a step are contiguous. The
+// even and the odd positions of 16 pairs are summed apart, then added; denormals are zeros.
+template <int left_parts, int right_parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
                        int64_t left_block, const RightMatrices& right, float* sums) {
-  using Registers = MatrixRegisters;
-  const auto multiply =
-      rows > 16 ? columns > 16 ? Registers::multiply<parts, 2, 2> : Registers::multiply<parts, 2, 1>
-      : columns > 16 ? Registers::multiply<parts, 1, 2>
-                     : Registers::multiply<parts, 1, 1>;
-  multiply(left, left_block, right, sums);
+  const auto multiply_by = [&]<int R, int C>() {
+    MatrixRegisters::multiply<left_parts, right_parts, R, C>(left, left_block, right, sums);
+  };
+  if (rows > 16) {
+    columns > 16 ? multiply_by.template operator()<2, 2>()
+                 : multiply_by.template operator()<2, 1>();
+  } else {
+    columns > 16 ? multiply_by.template operator()<1, 2>()
+                 : multiply_by.template operator()<1, 1>();
+  }
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -152,7 +152,7 @@ struct RightMatrices {
 #ifndef __AMX_BF16__
 constexpr bool kMultipliesMatrices = false;  // of bfloat16, in one instruction: see amx_bf16.hpp
 class MatrixRegisters {};
-template <int parts>
+template <int left_parts, int right_parts>
 void multiply_matrices(const MatrixRegisters&, int64_t rows, int64_t columns, const uint32_t* left,
                        int64_t left_block, const RightMatrices& right, float* sums);
 #endif
