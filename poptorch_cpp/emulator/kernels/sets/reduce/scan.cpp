@@ -15,6 +15,7 @@ enum class Scanned { kSum, kProduct, kRecurrence };
 // Lines that advance at once. The more there are, the longer are the runs of memory that a step
 // reads and writes: the processor fetches ahead within a page only.
 constexpr int64_t kMostLines = 1024, kFewestLines = 64;
+constexpr int64_t kLargeRows = 1 << 20;  // bytes
 
 // Returns the lines to advance at once so that a tensor has about `kBlocks` blocks or more of them.
 int64_t lines_at_once(const Lines& lines) {
@@ -35,11 +36,12 @@ class LineScan final : public BoundKernel {
         width_(lines_at_once(lines_)),
         blocks_(divide_up(lines_.inner, width_)),
         ns_(lines_.count() * lines_.size),
-        parts_(parts_for(ns_, lines_.outer * blocks_)) {}
+        unit_(lines_.inner == 1 ? kRowsAtOnce : 1),
+        parts_(parts_for(ns_, divide_up(lines_.outer * blocks_, unit_))) {}
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int, int task) const override {
-    const Range range = part_of(lines_.outer * blocks_, parts_, task);
+    const Range range = part_of(lines_.outer * blocks_, parts_, task, unit_);
     if (lines_.inner == 1) return scan_rows(args, range);
     for (int64_t item = range.begin; item < range.end; ++item) {
       const int64_t first = item % blocks_ * width_;
@@ -94,6 +96,13 @@ class LineScan final : public BoundKernel {
 
   // Scans dense lines, several at once: each step of a line waits for the one before it.
   void scan_rows(const KernelArgs& args, const Range& rows) const {
+    // Rows of floats that are pages apart evict each other from L1, and the next lines come from
+    // beyond L2. To convert halves takes longer than that.
+    const int64_t stride = lines_.size * int64_t{sizeof(X)}, bytes = lines_.outer * stride;
+    if (std::is_same_v<X, T> && stride % 4096 == 0 && bytes > kLargeRows) {
+      for (int64_t row = rows.begin; row < rows.end; ++row) scan_together<1>(args, row);
+      return;
+    }
     for_blocks_of_rows(rows.begin, rows.end, [&](int64_t row, int64_t count) {
       if (count >= kLanes) return scan_columns(args, row, count);
       constexpr int64_t kRows = 4;
@@ -171,7 +180,9 @@ class LineScan final : public BoundKernel {
 
   Lines lines_;
   bool reverse_;
-  int64_t width_, blocks_, ns_, parts_;
+  int64_t width_, blocks_, ns_;
+  int64_t unit_;  // items of a part are a multiple of these
+  int64_t parts_;
 };
 
 template <typename T>
