@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,7 +47,8 @@ py::object prefix_of(py::handle path) {
 // Returns a dictionary of a module, or null if the module has none of this kind. Those of a
 // subclass may list their items in another order.
 PyObject* members_of(py::handle attributes, size_t kind) {
-  PyObject* found = PyDict_GetItem(attributes.ptr(), name_of(kind));
+  PyObject* found = PyDict_GetItemWithError(attributes.ptr(), name_of(kind));
+  if (!found && PyErr_Occurred()) throw py::error_already_set();
   return found && PyDict_CheckExact(found) ? found : nullptr;
 }
 
@@ -58,13 +60,27 @@ struct Seen {
   py::object type;  // keeps the class, so that no other gets its address
   std::array<Entries, kKinds> members;
 
-  bool holds() const {
-    if (reinterpret_cast<PyObject*>(Py_TYPE(module.ptr())) != type.ptr()) return false;
+  bool has_same_class() const {
+    return reinterpret_cast<PyObject*>(Py_TYPE(module.ptr())) == type.ptr();
+  }
+
+  bool has_same_members() const {
     const py::dict attributes = attributes_of(module);
     for (size_t kind = 0; kind < kKinds; ++kind) {
       if (!is_same(members_of(attributes, kind), members[kind])) return false;
     }
     return true;
+  }
+
+  // Adds (module, name of the dictionary, what it held) for each changed one of tensors.
+  void add_changed(py::list& changed) const {
+    const py::dict attributes = attributes_of(module);
+    for (const Kind kind : {kBuffers, kParameters}) {
+      if (is_same(members_of(attributes, kind), members[kind])) continue;
+      py::dict held;
+      for (const auto& [name, member] : members[kind]) held[name] = member;
+      changed.append(py::make_tuple(module, py::handle(name_of(kind)), held));
+    }
   }
 
  private:
@@ -78,6 +94,23 @@ struct Seen {
     }
     return true;
   }
+};
+
+using AllSeen = std::vector<Seen>;
+
+// The parameters and buffers that all modules of a model had at one time.
+class HeldMembers {
+ public:
+  explicit HeldMembers(std::shared_ptr<const AllSeen> seen) : seen_(std::move(seen)) {}
+
+  py::list changed() const {
+    py::list found;
+    for (const Seen& seen : *seen_) seen.add_changed(found);
+    return found;
+  }
+
+ private:
+  std::shared_ptr<const AllSeen> seen_;
 };
 
 // A list for named_modules() and the like: pairs of path and member.
@@ -106,27 +139,40 @@ class MemberLists {
       : model_(std::move(model)), is_plain_(std::move(is_plain)) {}
 
   // Returns a list of pairs of path and member, which the caller must not change; or None if the
-  // model must be asked instead.
-  py::object listed(const std::string& kind, bool duplicates) {
+  // model must be asked instead. is_unchanged: no module has changed since the last call.
+  py::object listed(const std::string& kind, bool duplicates, bool is_unchanged) {
     const auto chosen =
         static_cast<size_t>(std::find(kNames.begin(), kNames.end(), kind) - kNames.begin());
     if (chosen == kKinds) {
       throw py::value_error("MemberLists lists _modules, _parameters or _buffers, not '" + kind +
                             "'");
     }
-    if (!holds()) walk_again();
+    if (!is_known(is_unchanged)) walk_again();
     if (!is_plain_model_) return py::none();
     auto& known = lists_.at((chosen * 2) + (duplicates ? 1 : 0));
     if (!known) known = pairs_of(chosen, duplicates);
     return *known;
   }
 
+  // Returns what the model holds now, or nothing if that is not known.
+  std::optional<HeldMembers> held(bool is_unchanged) {
+    if (!is_known(is_unchanged)) walk_again();
+    if (!is_plain_model_) return std::nullopt;
+    return HeldMembers(seen_);
+  }
+
  private:
-  bool holds() const {
-    if (seen_.empty()) return false;
-    for (const Seen& seen : seen_) {
-      if (!seen.holds()) return false;
-    }
+  bool is_known(bool is_unchanged) const {
+    return !seen_->empty() && (is_unchanged || std::ranges::all_of(*seen_, [&](Seen& seen) {
+                                 return keeps_plain_class(seen) && seen.has_same_members();
+                               }));
+  }
+
+  // Wrappers change the class of a model without changing how it keeps its members.
+  bool keeps_plain_class(Seen& seen) const {
+    if (seen.has_same_class()) return true;
+    if (!py::cast<bool>(is_plain_(py::type::handle_of(seen.module)))) return false;
+    seen.type = py::type::of(seen.module);
     return true;
   }
 
@@ -135,17 +181,17 @@ class MemberLists {
     numbers_.clear();
     plain_.clear();
     // Members that the lists held may run code of the user when they end.
-    const std::vector<Seen> ended = std::exchange(seen_, {});
+    const auto ended = std::exchange(seen_, std::make_shared<AllSeen>());
     is_plain_model_ = walk(model_, py::str(""));
-    if (!is_plain_model_) seen_.clear();
+    if (!is_plain_model_) seen_->clear();
   }
 
   // Adds a module and all modules inside. Returns false if one keeps its members in another way.
   bool walk(const py::object& module, py::object path) {
-    if (!numbers_.try_emplace(module.ptr(), seen_.size()).second) return true;
+    if (!numbers_.try_emplace(module.ptr(), seen_->size()).second) return true;
     if (!has_plain_class(module)) return false;
-    const size_t number = seen_.size();
-    seen_.push_back({module, path, py::type::of(module), {}});
+    const size_t number = seen_->size();
+    seen_->push_back({module, path, py::type::of(module), {}});
     const py::dict attributes = attributes_of(module);
     for (size_t kind = 0; kind < kKinds; ++kind) {
       PyObject* members = members_of(attributes, kind);
@@ -153,12 +199,12 @@ class MemberLists {
       PyObject *name, *member;
       for (Py_ssize_t at = 0; PyDict_Next(members, &at, &name, &member);) {
         if (!PyUnicode_Check(name)) return false;
-        seen_[number].members[kind].emplace_back(py::reinterpret_borrow<py::object>(name),
-                                                 py::reinterpret_borrow<py::object>(member));
+        (*seen_)[number].members[kind].emplace_back(py::reinterpret_borrow<py::object>(name),
+                                                    py::reinterpret_borrow<py::object>(member));
       }
     }
     // The walk moves elements of `seen_`, but not what their vectors hold.
-    const std::span children(seen_[number].members[kModules]);
+    const std::span children((*seen_)[number].members[kModules]);
     if (children.empty()) return true;
     const Nested nested;
     const py::object prefix = prefix_of(path);
@@ -198,9 +244,9 @@ class MemberLists {
       }
     };
     if (duplicates) {
-      add_all(seen_.front(), seen_.front().path, add);
+      add_all(seen_->front(), seen_->front().path, add);
     } else {
-      for (const Seen& seen : seen_) add(seen, seen.path);
+      for (const Seen& seen : *seen_) add(seen, seen.path);
     }
     return pairs.found();
   }
@@ -214,14 +260,14 @@ class MemberLists {
     const py::object prefix = prefix_of(path);
     for (const auto& [name, child] : seen.members[kModules]) {
       if (child.is_none()) continue;
-      add_all(seen_[numbers_.at(child.ptr())], concatenated(prefix, name), add);
+      add_all((*seen_)[numbers_.at(child.ptr())], concatenated(prefix, name), add);
     }
   }
 
   py::object model_;
   py::function is_plain_;
   bool is_plain_model_ = false;
-  std::vector<Seen> seen_;
+  std::shared_ptr<AllSeen> seen_ = std::make_shared<AllSeen>();
   std::unordered_map<PyObject*, size_t> numbers_;  // in `seen_`, by module
   std::unordered_map<PyTypeObject*, bool> plain_;
   std::array<std::optional<py::list>, kKinds * 2> lists_;  // by kind, without and with duplicates
@@ -230,9 +276,12 @@ class MemberLists {
 }  // namespace
 
 void bind_members(py::module_& m) {
+  py::class_<HeldMembers>(m, "HeldMembers").def("changed", &HeldMembers::changed);
   py::class_<MemberLists>(m, "MemberLists")
       .def(py::init<py::object, py::function>(), py::arg("model"), py::arg("is_plain"))
-      .def("listed", &MemberLists::listed, py::arg("kind"), py::arg("duplicates") = false);
+      .def("listed", &MemberLists::listed, py::arg("kind"), py::arg("duplicates") = false,
+           py::arg("is_unchanged") = false)
+      .def("held", &MemberLists::held, py::arg("is_unchanged") = false);
 }
 
 }  // namespace poptorch::bindings

@@ -7,6 +7,8 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>
+#include <set>
+#include <string>
 
 #include "account/memory_limit.hpp"
 #include "bindings/compile_options.hpp"
@@ -189,6 +191,12 @@ py::list states_of(const TorchExecutable& model) {
   return result;
 }
 
+std::set<std::string> state_kinds(const TorchExecutable& model) {
+  std::set<std::string> kinds;
+  for (const auto& slot : model.compiled().states()) kinds.insert(slot.kind);
+  return kinds;
+}
+
 void bind_executable(py::module_& m) {
   py::class_<TorchExecutable>(m, "Executable")
       .def_property_readonly("outputs", outputs_of)
@@ -239,6 +247,7 @@ void bind_executable(py::module_& m) {
           },
           py::arg("names") = py::none())
       .def("states", states_of)
+      .def("state_kinds", state_kinds)
       .def("read_state",
            [](const TorchExecutable& e, const std::string& name) {
              return watched([&] { return e.read_state(name); });

@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "bindings/text.hpp"
@@ -138,6 +139,14 @@ void bind_tracing(py::module_& m) {
     const frontend::NotPlain found = frontend::why_not_plain(tensor);
     return std::pair(found.problem, found.cure);
   });
+  m.def(
+      "are_plain",
+      [](const Tensors& tensors) {
+        return std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
+          return frontend::why_not_plain(tensor).problem.empty();
+        });
+      },
+      py::arg("tensors"), "Returns whether why_not_plain() has no reason for any of the tensors.");
   m.def("call_untraced", [](const py::object& function, const py::args& args) {
     const c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::DeferredInit);
     return function(*args);

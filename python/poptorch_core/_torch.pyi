@@ -28,6 +28,7 @@ from torch import Tensor
 __all__: list[str] = [
     "Executable",
     "ExecutableFile",
+    "HeldMembers",
     "MemberLists",
     "Region",
     "abandon_function",
@@ -36,7 +37,9 @@ __all__: list[str] = [
     "all_gather",
     "all_reduce",
     "all_to_all",
+    "are_plain",
     "attributes_beside",
+    "attributes_of_all",
     "begin_backward",
     "begin_function",
     "begin_hook",
@@ -81,6 +84,7 @@ __all__: list[str] = [
     "use_results",
     "user_location",
     "why_not_plain",
+    "with_other_attributes",
     "written_members",
 ]
 
@@ -164,6 +168,7 @@ class Executable:
         """Sets the name of the model for profilers."""
 
     def set_random_state(self, state: tuple[int, int], /) -> None: ...
+    def state_kinds(self) -> set[str]: ...
     def states(self) -> list[tuple[str, str, str, list[int]]]:
         """(name, kind, dtype, shape) of every slot; kinds as in ir/module.hpp: "parameter",
         "buffer", "optimiser_state", "accumulator", "hyper_parameter", "rng"."""
@@ -213,9 +218,13 @@ class ExecutableFile:
     def sections(self) -> list[str]: ...
     def state(self) -> dict[str, Tensor]: ...
 
+class HeldMembers:
+    def changed(self) -> list: ...
+
 class MemberLists:
     def __init__(self, model: Any, is_plain: Callable) -> None: ...
-    def listed(self, kind: str, duplicates: bool = False) -> Any: ...
+    def held(self, is_unchanged: bool = False) -> HeldMembers | None: ...
+    def listed(self, kind: str, duplicates: bool = False, is_unchanged: bool = False) -> Any: ...
 
 class Region:
     """A loop's body or a branch as recorded, for repeat or branch of the same trace."""
@@ -232,8 +241,16 @@ def all_reduce(tensor: Tensor, op: str, size: int, stride: int) -> Tensor: ...
 def all_to_all(
     tensor: Tensor, split_dim: int, concat_dim: int, size: int, stride: int
 ) -> Tensor: ...
+def are_plain(tensors: Sequence[Tensor]) -> bool:
+    """Returns whether why_not_plain() has no reason for any of the tensors."""
+
 def attributes_beside(object: Any, names: frozenset) -> dict:
     """Returns the attributes of an object, except for those with one of the names."""
+
+def attributes_of_all(objects: list, names: frozenset, types: frozenset) -> list:
+    """Returns, for each object, its attributes except for those with one of the names, and
+    those of them whose values have none of the types, or None if there are none.
+    """
 
 def begin_backward(outputs: Sequence[Tensor], /) -> list[Tensor | None]:
     """Ends its forward and starts its backward: the gradients of the floating outputs."""
@@ -406,6 +423,11 @@ def user_location(location_excludes: Sequence[str]) -> str:
 def why_not_plain(tensor: Tensor, /) -> tuple[str, str]:
     """Why a tensor is not taken, e.g. as it is sparse, and the cure; "" twice for one that
     is.
+    """
+
+def with_other_attributes(objects: list, names: frozenset, attributes: list) -> set:
+    """Returns the positions of the objects whose attributes, except for those with one of
+    the names, are not the given ones.
     """
 
 def written_members() -> list[Tensor]: ...

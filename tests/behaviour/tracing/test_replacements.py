@@ -60,6 +60,80 @@ def test_a_trace_leaves_torch_as_it_was(fails):
     assert not unchanged
 
 
+class Inner(nn.Module):
+    """Notes how torch calls modules while it is traced; fails if it is asked to."""
+
+    def forward(self, x, fails=False):
+        calls.append(nn.Module._call_impl)
+        if fails:
+            raise ValueError("inside")
+        return x * 2
+
+
+class Outer(nn.Module):
+    """Calls two modules. If it is asked to, it calls one of them again, which fails."""
+
+    def __init__(self, fails: bool = False) -> None:
+        super().__init__()
+        self.inner, self.added, self.fails = Inner(), nn.Linear(2, 2), fails
+
+    def forward(self, x):
+        x = self.inner(x)
+        with contextlib.suppress(ValueError):
+            if self.fails:
+                self.inner(x, fails=True)
+        return self.added(x) - 1
+
+
+calls: list = []
+
+
+def text_of(model: nn.Module) -> str:
+    return session.trace(lambda tensors: [model(*tensors)], model, [torch.ones(2, 2)])
+
+
+def test_modules_are_called_by_another_method_during_a_trace():
+    calls.clear()
+    plain = nn.Module._call_impl
+    poptorch.inferenceModel(Outer()).compile(torch.ones(2, 2))
+    assert nn.Module._call_impl is plain
+    assert len(calls) == 1 and plain not in calls
+
+
+def test_a_module_that_fails_is_left():
+    text = text_of(Outer(fails=True))
+    assert 'scope("inner")' in text
+    assert next(line for line in text.splitlines() if " = sub(" in line).endswith("f32[2,2]")
+
+
+@pytest.mark.parametrize("where", ["module", "everywhere", "backward"])
+def test_modules_with_hooks_have_the_same_paths(where):
+    model, seen = Outer(), []
+    expected = text_of(model)
+    assert 'scope("inner")' in expected and 'scope("added")' in expected
+
+    def hook(module, *_):
+        seen.append(type(module))
+
+    if where == "module":
+        handles = [model.inner.register_forward_pre_hook(hook)]
+        handles.append(model.inner.register_forward_hook(hook))
+    elif where == "backward":
+        handles = [model.inner.register_full_backward_hook(hook)]
+    else:
+        everywhere = nn.modules.module
+        handles = [everywhere.register_module_forward_pre_hook(hook)]
+        handles.append(everywhere.register_module_forward_hook(hook))
+    try:
+        assert text_of(model) == expected
+    finally:
+        for handle in handles:
+            handle.remove()
+    all_kinds = {Inner: 2, Outer: 2, nn.Linear: 2}
+    counts: dict = {"module": {Inner: 2}, "everywhere": all_kinds, "backward": {}}
+    assert {kind: seen.count(kind) for kind in seen} == counts[where]
+
+
 class Base:
     value = 1
 

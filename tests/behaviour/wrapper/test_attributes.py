@@ -43,6 +43,33 @@ def test_attributes_beside_names():
     assert all(value is getattr(module, name) for name, value in found.items())
 
 
+def test_attributes_of_all_objects_are_divided_by_type():
+    full, plain = Holding(), torch.nn.Identity()
+    names, types = frozenset(vars(torch.nn.Module())), frozenset((int, str))
+    (attributes, others), (none, nothing) = _torch.attributes_of_all([full, plain], names, types)
+    assert attributes == _torch.attributes_beside(full, names)
+    assert list(others) == ["tensor", "full", "empty", "no_items", "function"]
+    assert (none, nothing) == ({}, None)
+
+
+def test_objects_with_other_attributes_are_found():
+    objects, names = [Holding() for _ in range(4)], frozenset(vars(torch.nn.Module()))
+    attributes = [_torch.attributes_beside(each, names) for each in objects]
+    assert _torch.with_other_attributes(objects, names, attributes) == set()
+    objects[1].size = 3
+    objects[2].added = 1
+    del objects[3].text
+    objects[0].training = False  # one of the names
+    assert _torch.with_other_attributes(objects, names, attributes) == {1, 2, 3}
+
+
+def test_tensors_that_a_device_takes_are_plain():
+    plain, sparse = torch.ones(2), torch.ones(2).to_sparse()
+    assert _torch.are_plain([plain, torch.nn.Parameter(plain)]) and _torch.are_plain([])
+    assert not _torch.are_plain([plain, sparse])
+    assert not _torch.are_plain([plain.to("meta")])
+
+
 def test_dictionaries_hold_the_same_objects():
     one, other = torch.ones(1), torch.ones(1)
     assert _torch.holds_same_objects({"a": one, "b": other}, {"b": other, "a": one})

@@ -75,6 +75,55 @@ def test_members_are_listed_once_in_a_body():
     same(members.named_parameters(model), model.named_parameters())
 
 
+def test_members_are_listed_again_around_code_of_the_user():
+    model, names = Shared(), ["early", "later"]
+
+    def add():
+        model.register_parameter(names.pop(), torch.nn.Parameter(torch.ones(1)))
+        same(members.named_parameters(model), model.named_parameters())
+
+    with members.kept(), members.listed_once():
+        members.named_parameters(model)
+        with members.listed_again():
+            add()
+            add()
+        same(members.named_parameters(model), model.named_parameters())
+        same(members.named_buffers(model), model.named_buffers())
+        model.register_buffer("late", torch.ones(1))
+        assert len(list(members.named_buffers(model))) < len(list(model.named_buffers()))
+
+
+@pytest.mark.parametrize("name", ["shared", "script"])
+def test_changed_tensors_are_those_of_the_earlier_time(name):
+    model = torch.nn.Sequential(MODELS[name](), torch.nn.BatchNorm1d(3))
+    norm = model[1]
+    with members.kept():
+        changed = members.changed_tensors(model)
+        assert changed() == []
+        before = dict(norm._buffers), dict(norm._parameters)
+        norm.running_mean = torch.ones(3)
+        del norm.running_var
+        norm.weight = None
+        members.named_modules(model)  # lists the members again
+        found = changed()
+    assert [(each.module, each.kind) for each in found] == [
+        (norm, "_buffers"), (norm, "_parameters")
+    ]  # fmt: skip
+    for each, held in zip(found, before, strict=True):
+        assert list(each.before) == list(held)
+        assert all(each.before[key] is held[key] for key in held)
+
+
+def test_an_added_buffer_and_another_dictionary_are_changes():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+    changed = members.changed_tensors(model)
+    model[0].register_buffer("late", torch.ones(1))
+    model[1]._parameters = {}
+    assert [(each.module, each.kind) for each in changed()] == [
+        (model[0], "_buffers"), (model[1], "_parameters")
+    ]  # fmt: skip
+
+
 def _new_parameter(model):
     model.tied.weight = torch.nn.Parameter(torch.ones(3, 2))
 
@@ -96,6 +145,7 @@ CHANGES = {
     "other name": lambda model: model._modules.update(renamed=model._modules.pop("tied")),
     "other dictionary": lambda model: setattr(model, "_buffers", {"new": torch.ones(1)}),
     "other class": _other_class,
+    "other plain class": lambda model: setattr(model.tied, "__class__", torch.nn.Bilinear),
 }
 
 

@@ -34,7 +34,9 @@ def foreign_parameters(optimiser: torch.optim.Optimizer, model: torch.nn.Module)
     """Returns the parameters that the optimiser holds and the model does not."""
     own = {id(parameter) for _, parameter in members.named_parameters(model)}
     paths: dict[int, str] | None = None
-    found = []
+    found: list[Foreign] = []
+    if all(own.issuperset(map(id, group["params"])) for group in optimiser.param_groups):
+        return found
     with torch._C.DisableTorchFunctionSubclass():  # does not fetch weights of a wrapped model
         for index, group in enumerate(optimiser.param_groups):
             given = group.get("param_names")  # torch has them if it got named_parameters()

@@ -2,6 +2,7 @@
 
 import fnmatch
 import re
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import cast
 
@@ -30,8 +31,14 @@ _ALWAYS_LISTED = ("lr", "weight_decay")
 
 
 def slots_of(compiled) -> dict[str, str]:
-    """Returns the device's states by their names in a state_dict."""
-    return _slots(compiled.executable, compiled.spec["kind"])
+    """Returns the device's states by their names in a state_dict. The caller must not change it."""
+    known = _slots_of.get(compiled)
+    if known is None:
+        known = _slots_of[compiled] = _slots(compiled.executable, compiled.spec["kind"])
+    return known
+
+
+_slots_of: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def _slots(executable, kind: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ traces write become additional results of the program, and each run stores them 
 """
 
 import contextlib
+import functools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,14 +43,14 @@ class ForwardEffects:
     model: the model or function that is traced.
     forward: runs it with the tensors of a trace, and returns the tensors of its results, and their
     structure.
-    twins: the user's modules, by the identity of their copies in the model.
+    twins: returns the user's modules, by the identity of their copies in the model.
     """
 
     def __init__(
         self,
         model: Callable[..., Any],
         forward: Forward,
-        twins: dict[int, torch.nn.Module] | None = None,
+        twins: Callable[[], dict[int, torch.nn.Module]] = dict,
     ) -> None:
         self._model = model
         self._forward = forward
@@ -57,7 +58,7 @@ class ForwardEffects:
         self._kept: list[Change] = []  # whose tensors each run returns
         self._lost: set[Any] = set()  # the places of changes whose tensors no run stores
         self._members: Tensors = []
-        self._twins = twins or {}
+        self._twins = twins
 
     def traced(self, tensors: Tensors) -> Tensors:
         """Runs forward in a trace; returns its results, and then the tensors that it wrote."""
@@ -163,17 +164,28 @@ class ForwardEffects:
 
     def _put(self, values: Iterable[tuple[Holder, Any, Any]]) -> None:
         values = list(values)
+        if not values:
+            return
         apply(values)
-        twins = [(self._twins.get(id(holder.target)), *rest) for holder, *rest in values]
+        of_copies = self._twins()
+        twins = [(of_copies.get(id(holder.target)), *rest) for holder, *rest in values]
         apply([(Holder(twin, ""), key, value) for twin, key, value in twins if twin is not None])
 
 
-def twins_of(copy: Any, original: Any) -> dict[int, torch.nn.Module]:
-    """Returns the modules of the original, by the identity of their copies."""
+def twins_of(copy: Any, original: Any) -> Callable[[], dict[int, torch.nn.Module]]:
+    """Returns a function that returns the modules of the original by the ids of their copies.
+
+    They are those at the time of this call.
+    """
     if not isinstance(copy, torch.nn.Module) or not isinstance(original, torch.nn.Module):
-        return {}
-    pairs = zip(members.named_modules(copy), members.named_modules(original), strict=False)
-    return {id(one): other for (_, one), (_, other) in pairs if one is not other}
+        return dict
+    copies, originals = members.named_modules(copy), members.named_modules(original)
+
+    def found() -> dict[int, torch.nn.Module]:
+        pairs = zip(copies, originals, strict=False)
+        return {id(one): other for (_, one), (_, other) in pairs if one is not other}
+
+    return functools.cache(found)
 
 
 class _Trace:

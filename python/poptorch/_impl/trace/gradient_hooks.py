@@ -65,9 +65,14 @@ def _old_hook_refused(whose: str) -> Error:
 
 
 def _record_of_parameters(model: torch.nn.Module) -> None:
-    for name, parameter in members.named_parameters(model):
+    with torch._C.DisableTorchFunctionSubclass():  # no value is read
+        hooked = [
+            (name, parameter, parameter._backward_hooks)
+            for name, parameter in members.named_parameters(model)
+            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks
+        ]
+    for name, parameter, hooks in hooked:
         with torch._C.DisableTorchFunctionSubclass():
-            hooks = parameter._backward_hooks or {}
             late = parameter._post_accumulate_grad_hooks
         if late:
             raise Error(
@@ -76,7 +81,7 @@ def _record_of_parameters(model: torch.nn.Module) -> None:
                 "the device. Use register_hook, which may change the gradient, or anchorTensor to "
                 "read it."
             )
-        for hook in hooks.values():
+        for hook in (hooks or {}).values():
             if parameter.requires_grad:
                 _record(parameter, hook)
 
@@ -84,7 +89,7 @@ def _record_of_parameters(model: torch.nn.Module) -> None:
 def _record(tensor: torch.Tensor, hook: Hook) -> None:
     gradient = _torch.begin_hook(tensor)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), members.listed_again():
             result = hook(gradient)
         result = gradient if result is None else result
         if not isinstance(result, torch.Tensor) or result.shape != tensor.shape:

@@ -143,11 +143,13 @@ class Snapshot:
     """The values of all holders that forward can reach, at one time."""
 
     def __init__(self, model: Callable[..., Any]) -> None:
-        self._before = list(_reached_from(model))
+        reached = _Reached(model)
+        self._before = list(reached.holders())
+        self._plain, self._attributes = reached.modules, reached.attributes
         self._versions = {
             id(value): (value, value._version)
-            for _, values in self._before
-            for value in values.values()
+            for _, _, others in self._before
+            for value in others.values()
             if isinstance(value, torch.Tensor) and not value.is_inference()
         }
 
@@ -157,11 +159,15 @@ class Snapshot:
         written = {
             key for key, (tensor, version) in self._versions.items() if tensor._version != version
         }
-        for holder, before in self._before:
+        changed = _torch.with_other_attributes(self._plain, _OF_MODULES, self._attributes)
+        same = {id(held) for i, held in enumerate(self._attributes) if i not in changed}
+        for holder, before, others in self._before:
+            is_written = bool(written) and any(id(value) in written for value in others.values())
+            if not is_written and id(before) in same:
+                continue
             after = holder.values()
-            if _torch.holds_same_objects(before, after):
-                if not written or not any(id(value) in written for value in before.values()):
-                    continue
+            if not is_written and _torch.holds_same_objects(before, after):
+                continue
             for key in [*before, *(key for key in after if key not in before)]:
                 old, new = before.get(key, MISSING), after.get(key, MISSING)
                 if not self._is_same(old, new):
@@ -204,35 +210,63 @@ def apply(values: Iterable[tuple[Holder, Any, Any]]) -> None:
         holder.put(key, MISSING)
 
 
-def _reached_from(model: Callable[..., Any]) -> Iterator[tuple[Holder, dict[Any, Any]]]:
-    """Yields each holder once, with its values."""
-    seen: set[int] = set()
-    waiting: list[Holder] = []
-    if isinstance(model, torch.nn.Module):
-        kinds = set()  # whose methods are waiting
-        for path, module in members.named_modules(model):
-            kind = type(module)
-            if kind.__module__.startswith("poptorch."):  # blocks
+class _Reached:
+    """The holders that a model's forward can reach.
+
+    modules: those of the model whose attributes need no further look; attributes: of each.
+    """
+
+    def __init__(self, model: Callable[..., Any]) -> None:
+        self._model = model
+        named = members.named_modules(model) if isinstance(model, torch.nn.Module) else []
+        # Blocks are left out.
+        self._named = [each for each in named if not _is_of_block(type(each[1]))]
+        self.modules = [
+            module for _, module in self._named
+            if issubclass(type(module), torch.nn.Module) and not module._forward_pre_hooks
+        ]  # fmt: skip
+        found = _torch.attributes_of_all(self.modules, _OF_MODULES, _HOLD_NOTHING)
+        self.attributes = [attributes for attributes, _ in found]
+        self._found = {id(module): each for module, each in zip(self.modules, found, strict=True)}
+
+    def holders(self) -> Iterator[tuple[Holder, dict[Any, Any], dict[Any, Any]]]:
+        """Yields each holder once, its values, and those that are tensors or may hold others."""
+        seen: set[int] = set()
+        waiting = self._first()
+        waiting.reverse()
+        while waiting and len(seen) < _MOST:
+            holder = waiting.pop()
+            if id(holder.target) in seen:
                 continue
+            seen.add(id(holder.target))
+            values, others = self._found.get(id(holder.target)) or _divided(holder.values())
+            if len(values) > _LARGEST:
+                continue
+            yield holder, values, others or {}
+            if others:
+                for key, value in others.items():
+                    waiting += _holders_in(value, holder.name_of(key))
+
+    def _first(self) -> list[Holder]:
+        if not isinstance(self._model, torch.nn.Module):
+            return list(_of_function(self._model))
+        waiting = []
+        kinds = set()  # whose methods are waiting
+        for path, module in self._named:
             waiting.append(Holder(module, f"self.{path}" if path else "self"))
-            if kind not in kinds:
-                kinds.add(kind)
-                waiting += _functions_of(kind)
-    else:
-        waiting += _of_function(model)
-    waiting.reverse()
-    while waiting and len(seen) < _MOST:
-        holder = waiting.pop()
-        if id(holder.target) in seen:
-            continue
-        seen.add(id(holder.target))
-        values = holder.values()
-        if len(values) > _LARGEST:
-            continue
-        yield holder, values
-        for key, value in values.items():
-            if type(value) not in _HOLD_NOTHING:
-                waiting += _holders_in(value, holder.name_of(key))
+            if type(module) not in kinds:
+                kinds.add(type(module))
+                waiting += _functions_of(type(module))
+        return waiting
+
+
+def _is_of_block(kind: type) -> bool:
+    return kind.__module__.startswith("poptorch.")
+
+
+def _divided(values: dict[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Returns the values, and those that may hold others or be tensors."""
+    return values, {k: value for k, value in values.items() if type(value) not in _HOLD_NOTHING}
 
 
 def _is_of_other_package(kind: Any) -> bool:

@@ -19,6 +19,7 @@ from poptorch._impl.trace import (
     autograd_functions,
     closures,
     gradient_hooks,
+    module_scopes,
     reachable,
     substitutions,
     torch_errors,
@@ -56,7 +57,7 @@ def compile(
     input_names: Sequence[str] = (),
 ) -> _torch.Executable:
     """Traces `call` with symbolic `inputs` and compiles it: see poptorch_core/_torch.pyi."""
-    with torch_errors.as_torch_has_them():
+    with torch_errors.as_torch_has_them(), members.listed_once():
         return _torch.compile(
             _prepared(call, model, module_scopes, _is_training(lines)),
             list(inputs),
@@ -156,12 +157,12 @@ def _undone(call, model: torch.nn.Module | None):
     return run
 
 
-def _prepared(call, model, module_scopes: bool, training: bool):
+def _prepared(call, model, scopes: bool, training: bool):
     def run(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
         with _one_trace, contextlib.ExitStack() as stack:
             with members.listed_once():
-                if module_scopes and model is not None:
-                    stack.enter_context(_module_scopes(model))
+                if scopes and model is not None:
+                    stack.enter_context(module_scopes.recorded(model))
                 stack.enter_context(_traceable_torch(training))
                 stack.enter_context(python_functions.scripts_op_by_op(model))
             stack.enter_context(gradient_hooks.recorded(model, training))  # calls hooks
@@ -171,46 +172,13 @@ def _prepared(call, model, module_scopes: bool, training: bool):
                     stack.enter_context(_unchanged_members(model))
                     _torch.freeze(closures.constants_beside(model))
             try:
-                with torch_errors.with_remedy():
+                with torch_errors.with_remedy(), members.listed_again():
                     return call(inputs)
             except Error as error:
                 torch.ops.poptorch.end_trace(error.message)
                 raise
 
     return run
-
-
-@contextlib.contextmanager
-def _module_scopes(model: torch.nn.Module) -> Iterator[None]:
-    """Adds the path of the module whose forward runs to the ops of the body."""
-    paths = {id(module): path for path, module in reversed(list(members.named_modules(model)))}
-    hooks = torch.nn.modules.module
-
-    def enter(module, _):
-        if id(module) in paths:
-            _torch.push_scope(paths[id(module)])
-
-    def leave(module, *_):
-        if id(module) in paths:
-            _torch.pop_scope()
-
-    with contextlib.ExitStack() as stack:
-        # Without handles, and twice: Ctrl-C may arrive before there is a handle, or in the first.
-        for _ in range(2):
-            stack.callback(_unregister, enter, leave)
-        hooks.register_module_forward_pre_hook(enter)
-        hooks.register_module_forward_hook(leave, always_call=True)
-        yield
-
-
-def _unregister(*functions: Callable) -> None:
-    """Removes functions from torch's hooks of all modules."""
-    module = torch.nn.modules.module
-    for hooks in (module._global_forward_pre_hooks, module._global_forward_hooks):
-        for key in [key for key, hook in hooks.items() if hook in functions]:
-            module._global_forward_hooks_with_kwargs.pop(key, None)
-            module._global_forward_hooks_always_called.pop(key, None)
-            del hooks[key]
 
 
 @contextlib.contextmanager
@@ -333,41 +301,33 @@ def _refuse_gradients(*_, **__):
 @contextlib.contextmanager
 def _unchanged_members(model: torch.nn.Module) -> Iterator[None]:
     """Restores parameters and buffers that forward replaced, and raises an error for these."""
-    held = [
-        (kind, now, dict(now), _keeps_own_buffers(module))
-        for _, module in members.named_modules(model)
-        for kind, now in (("Buffer", module._buffers), ("Parameter", module._parameters))
-        if isinstance(now, dict)  # a script module's cannot be replaced
-    ]
+    changed_tensors = members.changed_tensors(model)
     try:
         yield
     except BaseException:
-        for _, now, before, _ in held:
-            _restore(now, before)
+        for changed in changed_tensors():
+            _restore(changed)
         raise
     problems = []
-    for kind, now, before, exempt in held:
-        if not now and not before:
-            continue
-        changed = [name for name in before if now.get(name) is not before[name]]
-        if not exempt:
-            problems += [_problem(kind, name, now) for name in changed]
-        _restore(now, before)
+    for changed in changed_tensors():
+        module, kind, before = changed
+        now = vars(module).get(kind, {})
+        if not isinstance(module, torch.nn.modules.batchnorm._NormBase):  # has its own buffers
+            names = [name for name in before if now.get(name) is not before[name]]
+            problems += [_problem(kind, name, now) for name in names]
+        _restore(changed)
     if problems:
         raise Error(problems[0])
 
 
-def _keeps_own_buffers(module: torch.nn.Module) -> bool:
-    return isinstance(module, torch.nn.modules.batchnorm._NormBase)
-
-
-def _restore(now: dict, before: dict) -> None:
-    if any(now.get(name) is not value for name, value in before.items()) or len(now) != len(before):
-        now.clear()
-        now.update(before)
+def _restore(changed: members.Tensors) -> None:
+    now = vars(changed.module).setdefault(changed.kind, {})
+    now.clear()
+    now.update(changed.before)
 
 
 def _problem(kind: str, name: str, now: dict) -> str:
+    kind = {"_parameters": "Parameter", "_buffers": "Buffer"}[kind]
     if name not in now:
         return (
             f"{kind} {name} is removed from the model when calling the forward method. "

@@ -8,8 +8,8 @@ changed.
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from poptorch_core import _torch
@@ -17,7 +17,8 @@ from poptorch_core import _torch
 _LISTS = ("named_modules", "named_parameters", "named_buffers", "_named_members")
 # Whether a class has torch's methods. The classes of wrapped models end with their wrappers.
 _plain_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-# `lists`: by model and kind of member, inside listed_once(); `models`: by model, inside kept().
+# `lists`: by model and kind of member, inside listed_once(), where those of kind "" have been
+# compared with the model; `models`: by model, inside kept().
 _known = threading.local()
 
 
@@ -40,7 +41,8 @@ def kept() -> Iterator[None]:
 def listed_once() -> Iterator[None]:
     """Makes this thread list the members of each model at most once in the body.
 
-    The body must neither run code of the user nor change which members a model has.
+    The body must not change which members a model has. It may run code of the user only in
+    listed_again().
     """
     outer = getattr(_known, "lists", None)
     if outer is None:
@@ -48,6 +50,19 @@ def listed_once() -> Iterator[None]:
     try:
         yield
     finally:
+        _known.lists = outer
+
+
+@contextlib.contextmanager
+def listed_again() -> Iterator[None]:
+    """Makes listed_once() forget what it has listed, before the body and after it."""
+    outer = getattr(_known, "lists", None)
+    _known.lists = None
+    try:
+        yield
+    finally:
+        if outer is not None:
+            outer.clear()
         _known.lists = outer
 
 
@@ -79,12 +94,49 @@ def _listed(
     key = id(model), kind, remove_duplicate
     if lists is not None and key in lists:
         return lists[key][1]
-    found = _lists_of(model).listed(kind, not remove_duplicate)
+    found = _lists_of(model).listed(kind, not remove_duplicate, _is_unchanged(model))
     if found is None:
         return getattr(model, method)(remove_duplicate=remove_duplicate)
     if lists is not None:
         lists[key] = model, found
     return found
+
+
+def _is_unchanged(model: torch.nn.Module) -> bool:
+    """Returns whether the model has been compared with its lists; the caller is about to do so."""
+    lists = getattr(_known, "lists", None)
+    if lists is None or getattr(_known, "models", None) is None:
+        return False
+    known = (id(model), "") in lists
+    lists[id(model), ""] = model, []
+    return known
+
+
+class Tensors(NamedTuple):
+    """The parameters or buffers of a module at an earlier time. kind: "_parameters", "_buffers"."""
+
+    module: torch.nn.Module
+    kind: str
+    before: dict[str, torch.Tensor | None]
+
+
+def changed_tensors(model: torch.nn.Module) -> Callable[[], list[Tensors]]:
+    """Returns a function that returns the former tensors of those modules that have others then."""
+    held = _lists_of(model).held(_is_unchanged(model))
+    if held is not None:
+        return lambda: [Tensors(*changed) for changed in held.changed()]
+    all_tensors = [
+        Tensors(module, kind, dict(vars(module)[kind]))
+        for _, module in named_modules(model)
+        for kind in ("_buffers", "_parameters")
+        if isinstance(vars(module).get(kind), dict)  # a script module's cannot be replaced
+    ]
+    return lambda: [each for each in all_tensors if _is_changed(*each)]
+
+
+def _is_changed(module: torch.nn.Module, kind: str, before: dict) -> bool:
+    now = vars(module).get(kind, {})
+    return len(now) != len(before) or any(now.get(n, ...) is not t for n, t in before.items())
 
 
 def _lists_of(model: torch.nn.Module) -> _torch.MemberLists:

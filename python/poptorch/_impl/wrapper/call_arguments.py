@@ -153,6 +153,11 @@ def check_weights(model: torch.nn.Module, *, with_values: bool) -> None:
     """
     parameters, buffers = members.named_parameters(model), members.named_buffers(model)
     with torch._C.DisableTorchFunctionSubclass():  # no value is read
+        tensors = [tensor for named in (parameters, buffers) for _, tensor in named]
+        kinds = set(map(type, tensors))
+        has_values = not any(issubclass(kind, UninitializedTensorMixin) for kind in kinds)
+        if has_values and _torch.are_plain(tensors):
+            return
         for kind, named in (("parameter", parameters), ("buffer", buffers)):
             for name, tensor in named:
                 if tensor.is_meta and not with_values:

@@ -111,7 +111,7 @@ def attach(
         executable.attach()
         device.has_weights = device.told_of_failure = False
         if has_weights:
-            if any(kind in ("parameter", "buffer") for _, kind, _, _ in executable.states()):
+            if not {"parameter", "buffer"}.isdisjoint(executable.state_kinds()):
                 logger.info("Writing weights from host to IPU memory.")
         else:
             transfer.catch_up(compiled, weights, upload)

@@ -83,12 +83,12 @@ def _made(
     folder = written_reports.folder_of(wrapped.options, training=wrapped.training)
     results.explain_backward()
     if wrapped.training:
-        model_classes.wrap_again(wrapped.user_module, wrapper)
-        model_classes.unwrap_class(wrapped.trained_model)  # forward may look at its class
-        if optimizer is None:
-            optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
-            state.optimizer = optimizer
         with members.listed_once():
+            model_classes.wrap_again(wrapped.user_module, wrapper)
+            model_classes.unwrap_class(wrapped.trained_model)  # forward may look at its class
+            if optimizer is None:
+                optimizer = optim.SGD(wrapped.trained_model.parameters(), lr=0.01)
+                state.optimizer = optimizer
             Record.of(optimizer).join(wrapper)
             torch_state.unbind_from_others(optimizer, wrapper)
     held.root().sync_host()

@@ -50,10 +50,16 @@ def find(leaves: Iterable[torch.Tensor], model: torch.nn.Module | None) -> list[
     """Returns the results among `leaves`, tensors of the trace, that lie in a parameter."""
     if model is None:
         return []
+    leaves = list(leaves)
+    memories = {_memory(leaf) for leaf in leaves if _is_plain(leaf)}
+    if not memories:
+        return []
     parameters: dict[int, tuple[str, torch.Tensor]] = {}
     with torch._C.DisableTorchFunctionSubclass():  # no value is read
         for name, weight in members.named_parameters(model, remove_duplicate=False):
-            if weight.numel() and weight.layout == torch.strided:
+            if not weight.numel() or weight.layout != torch.strided:
+                continue
+            if _memory(weight) in memories:
                 parameters.setdefault(_memory(weight), (name, weight))
     found = []
     for number, leaf in enumerate(leaves):
