@@ -8,6 +8,7 @@
 #include "lowering/strategy.hpp"
 #include "partition/place.hpp"
 #include "program/collective_cost.hpp"
+#include "support/flat_map.hpp"
 
 namespace poptorch::lowering {
 
@@ -28,6 +29,8 @@ const ir::TensorLocation* location_of(const std::string& kind,
   return kind == "accumulator" ? &locations.accumulators : nullptr;
 }
 
+const std::string* interned(const std::string& slot) { return &Symbol(slot).text(); }
+
 }  // namespace
 
 Instruction started_transfer(Kind kind, const ir::Placement& when) {
@@ -47,22 +50,24 @@ void OffChip::choose() {
   const bool off_by_default = find_strategy(execution.strategy).state_is_off_chip;
   const int replicas = static_cast<int>(execution.replication_factor);
   const auto cut = static_cast<int>(execution.sharding_replicas);
-  std::set<Symbol> used, called;
+  support::FlatSet<const std::string*> used, called;  // interned names
   for (const Op* op : module_.main().ops()) {
     for (const Value* value : op->operands()) {
       const Op* variable = value ? partition::state_read(value) : nullptr;
-      if (variable) (op->def().runs_graphs() ? called : used).insert(*ir::slot_of(variable));
+      if (variable)
+        (op->def().runs_graphs() ? called : used).insert(interned(*ir::slot_of(variable)));
     }
   }
   for (const auto& graph : module_.graphs()) {
     if (graph.get() == &module_.main()) continue;
     for (const Op* op : graph->ops()) {
-      if (const std::string* slot = ir::slot_of(op)) called.insert(*slot);
+      if (const std::string* slot = ir::slot_of(op)) called.insert(interned(*slot));
     }
   }
   for (const auto& slot : module_.states()) {
     const ir::TensorLocation* location = location_of(slot->kind, execution.locations);
-    if (!location || !used.count(slot->name) || called.count(slot->name)) continue;
+    const std::string* name = &slot->name.text();
+    if (!location || !used.contains(name) || called.contains(name)) continue;
     const int64_t elements = slot->type.elements();
     const bool on_chip = !location->is_off_chip(elements, off_by_default);
     const bool shared = slot->group_size == 0 || slot->group_size == replicas;

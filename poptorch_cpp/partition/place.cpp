@@ -16,6 +16,7 @@
 #include "partition/regions.hpp"
 #include "partition/smallest_form.hpp"
 #include "support/error.hpp"
+#include "support/flat_map.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::partition {
@@ -101,7 +102,7 @@ class Placer {
         if (!value->producer()) inputs_.emplace(value, use.place);
         continue;
       }
-      auto [it, is_new] = homes_.emplace(slot_of(*variable), use);
+      auto [it, is_new] = homes_.try_emplace(&slot_of(*variable).text(), use);
       if (is_new || !belongs_to_one_ipu(*variable)) continue;
       if (it->second.place.ipu != use.place.ipu) refuse(*variable, it->second, use);
     }
@@ -123,7 +124,7 @@ class Placer {
       const Value* value = op.operand(i);
       if (!value) continue;
       if (const Op* variable = state_read(value)) {
-        auto home = homes_.find(slot_of(*variable));
+        auto home = homes_.find(&slot_of(*variable).text());
         if (home == homes_.end() || by_state) continue;
         if (!belongs_to_one_ipu(*variable) && !op.def().writes_operand(i)) continue;
         best = home->second.place;
@@ -158,7 +159,7 @@ class Placer {
     for (int index : op.def().writes) {
       const Value* value = op.operand(static_cast<size_t>(index));
       const Op* variable = value ? state_read(value) : nullptr;
-      auto home = variable ? homes_.find(slot_of(*variable)) : homes_.end();
+      auto home = variable ? homes_.find(&slot_of(*variable).text()) : homes_.end();
       if (home != homes_.end()) first = home->second.user;
     }
     for (size_t i = 0; i < op.result_count() && op.def().writes.empty(); ++i) {
@@ -173,7 +174,7 @@ class Placer {
 
   ir::Module& module_;
   Regions regions_;
-  std::map<Symbol, Home> homes_;                             // by state: its first use
+  support::FlatMap<const std::string*, Home> homes_;         // by state: its first use
   std::unordered_map<const Value*, Placement> inputs_ = {};  // look-up only
 };
 
@@ -187,7 +188,7 @@ class Homes {
         const Value* value = op->operand(static_cast<size_t>(index));
         if (const Op* variable = value ? state_read(value) : nullptr) {
           const auto operand = static_cast<size_t>(index);
-          written_.emplace(slot_of(*variable), used_at(*op, operand));
+          written_.try_emplace(&slot_of(*variable).text(), used_at(*op, operand));
         }
       }
       for (size_t i = 0; i < op->operand_count(); ++i) {
@@ -195,11 +196,9 @@ class Homes {
         if (!value) continue;
         if (!value->producer()) settle(inputs_, value, used_at(*op, i));
         const Op* variable = state_read(value);
-        if (variable) settle(states_, slot_of(*variable), used_at(*op, i));
+        if (variable) settle(states_, &slot_of(*variable).text(), used_at(*op, i));
       }
     }
-    // State lives where it is written, which is one place.
-    for (const auto& [slot, place] : written_) states_[slot] = place;
   }
 
   Placement used_at(const Op& op, size_t operand) const {
@@ -215,34 +214,41 @@ class Homes {
 
   // Places the read of a scalar that changes: it lives on one IPU, wherever it is used.
   void settle_read(Op& variable) const {
-    auto home = states_.find(slot_of(variable));
-    if (home == states_.end() || !is_copied_state(variable)) return;
-    variable.placement.ipu = home->second.ipu;
+    const std::optional<Placement> home = home_of(variable);
+    if (home && is_copied_state(variable)) variable.placement.ipu = home->ipu;
   }
 
   Placement of(const Value* value) const {
-    if (const Op* variable = state_read(value)) return states_.at(slot_of(*variable));
+    if (const Op* variable = state_read(value)) return home_of(*variable).value();
     return value->producer() ? made_at(regions_, *value) : inputs_.at(value);
   }
 
  private:
+  // Returns the place where a state is written, or else first used; or nothing.
+  std::optional<Placement> home_of(const Op& variable) const {
+    const std::string* slot = &slot_of(variable).text();
+    const auto* entry = written_.find(slot);
+    if (!entry) entry = states_.find(slot);
+    return entry ? std::optional(entry->second) : std::nullopt;
+  }
+
   bool is_copied_state(const Op& variable) const {
     const Symbol name = slot_of(variable);
     const ir::StateSlot* slot = module_.find_state(name.text());
-    return slot && is_shared(*slot) && written_.count(name) != 0;
+    return slot && is_shared(*slot) && written_.contains(&name.text());
   }
 
   template <typename Map, typename Key>
   static void settle(Map& homes, const Key& key, const Placement& use) {
-    auto [it, is_new] = homes.emplace(key, use);
+    auto [it, is_new] = homes.try_emplace(key, use);
     if (!is_new && use.stage < it->second.stage) it->second = use;
   }
 
   const ir::Module& module_;
   Regions regions_;
-  std::map<Symbol, Placement> written_;                 // where each is written
-  std::unordered_map<const Value*, Placement> inputs_;  // look-up only
-  std::map<Symbol, Placement> states_;
+  support::FlatMap<const std::string*, Placement> written_;  // by state: where it is written first
+  support::FlatMap<const Value*, Placement> inputs_;
+  support::FlatMap<const std::string*, Placement> states_;  // by state: its first use
 };
 
 class Copies {

@@ -2,6 +2,8 @@
 #include "support/symbol.hpp"
 
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <ostream>
 #include <shared_mutex>
@@ -27,18 +29,29 @@ const std::string* find_or_add(std::string_view text) {
   return &*table->emplace(text).first;
 }
 
-// Most texts are names of a few attributes and ops, again and again. Each thread keeps the latest
-// symbols in places that follow from a few letters, and compares whole texts: no lock, no hash.
+// Mixes the letters eight at a time. Names of states often differ in a single letter.
+size_t mixed(std::string_view text) {
+  uint64_t state = text.size(), word = 0;
+  const auto mix = [&](const char* letters, size_t count) {
+    std::memcpy(&word, letters, count);
+    state = (state ^ word) * 0x9e3779b97f4a7c15u;
+    state ^= state >> 32;
+  };
+  size_t at = 0;
+  for (; at + sizeof(word) <= text.size(); at += sizeof(word)) mix(&text[at], sizeof(word));
+  word = 0;
+  if (at < text.size()) mix(&text[at], text.size() - at);
+  return static_cast<size_t>(state);
+}
+
+// Most texts are names of attributes, ops and states, again and again. Each thread keeps the latest
+// symbols in places that follow from the letters, and compares whole texts: no lock.
 const std::string* intern(std::string_view text) {
   static const std::string* const empty = find_or_add({});
   if (text.empty()) return empty;
-  constexpr size_t kPlaces = 1024;
+  constexpr size_t kPlaces = 4096;
   thread_local std::array<const std::string*, kPlaces> latest{};
-  const size_t size = text.size();
-  const auto letter = [&](size_t at) { return size_t{static_cast<unsigned char>(text[at])}; };
-  const size_t mixed =
-      size + letter(0) * 7 + letter(size / 2) * 31 + letter(size - 1) * 127 + letter(size * 3 / 4);
-  const std::string*& place = latest[mixed % kPlaces];
+  const std::string*& place = latest[mixed(text) % kPlaces];
   if (!place || *place != text) place = find_or_add(text);
   return place;
 }

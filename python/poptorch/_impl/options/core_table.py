@@ -4,8 +4,9 @@ Each option of that table with a setter becomes a row, with the table's default,
 documentation. Rows of other setters name the compiler's options that they set (Row.says).
 """
 
+import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any, TypeAlias
 
 from poptorch._impl.options.checks import (
@@ -88,7 +89,12 @@ LOCATION_ROWS = rows_of("TensorLocationSettings", kept=_of_location)
 
 def said_by(options: OptionGroup, keyword: str) -> dict[str, Any]:
     """Returns the compiler's "host" or "execution" options by name, without those that are None."""
-    return dict(_said(options, {o.name for o in option_table() if o.keyword == keyword}))
+    return dict(_said(options, _names_of(keyword)))
+
+
+@functools.cache
+def _names_of(keyword: str) -> frozenset[str]:
+    return frozenset(option.name for option in option_table() if option.keyword == keyword)
 
 
 # Execution needs only these options for its answers. The compilation checks the others.
@@ -120,7 +126,7 @@ def _location(settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _said(options: OptionGroup, names: set[str] | None = None) -> Iterator[tuple[str, Any]]:
+def _said(options: OptionGroup, names: Set[str] | None = None) -> Iterator[tuple[str, Any]]:
     """Yields the compiler's options that rows set; `names` selects options and skips other rows."""
     for group in groups_of(options).values():
         for row in group.ROWS:

@@ -121,10 +121,11 @@ def _of_any_variance(plain: Callable) -> Callable:
 
 def _counted_where_composed(plain: Callable) -> Callable:
     """Counts a loss as one if weights or reduction="batchmean" make torch compose it in Python."""
-    counted, signature = _counted(plain), inspect.signature(plain)
+    counted = _counted(plain)
+    signature = functools.cache(lambda: inspect.signature(plain))  # few traces need it
 
     def loss(*arguments: Any, **keywords: Any) -> torch.Tensor:
-        given = signature.bind(*arguments, **keywords).arguments
+        given = signature().bind(*arguments, **keywords).arguments
         is_composed = given.get("weight") is not None or given.get("reduction") == "batchmean"
         return (counted if is_composed else plain)(*arguments, **keywords)
 
