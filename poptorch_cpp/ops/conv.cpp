@@ -1,4 +1,6 @@
 // Convolutions over 1 to 3 spatial dimensions, and their gradients. Padding is one number an axis.
+#include <algorithm>
+
 #include "ops/all_ops.hpp"
 #include "ops/rules.hpp"
 #include "support/strings.hpp"
@@ -90,6 +92,10 @@ std::vector<Type> infer_conv_transpose(const InferContext& c) {
   Shape y = {x[0], checked_size(c, Wide{w[1]} * groups)};
   for (size_t i = 0; i < strides.size(); ++i) {
     if (w[i + 2] == 0) c.fail(str("the kernel ", ir::shape_text(w), " is empty."));
+    if (extra[i] >= std::max(strides[i], dilation[i])) {
+      c.fail(str("output_padding ", extra[i], " must be less than the stride ", strides[i],
+                 " or the dilation ", dilation[i], "."));
+    }
     y.push_back(checked_size(c, (x[i + 2] - 1) * Wide{strides[i]} - 2 * Wide{padding[i]} +
                                     Wide{dilation[i]} * (w[i + 2] - 1) + extra[i] + 1));
   }

@@ -163,6 +163,10 @@ Values adaptive_avg_pool(Call& c, size_t spatial) {
     const auto axis = static_cast<int64_t>(i) + 2;
     const int64_t size = x.type().shape[axis];
     if (size == out[i]) continue;
+    if (out[i] == 0) {
+      x = c.slice(x, axis, 0, 0);
+      continue;
+    }
     std::vector<Value*> windows;
     for (int64_t o = 0; o < out[i]; ++o) {
       const int64_t start = o * size / out[i];

@@ -72,6 +72,20 @@ Values batch_norm(Call& c) {
   return {native_batch_norm(c, c.flag("training")).at(0)};
 }
 
+// Returns how many dimensions a norm takes together, which `normalized_shape` gives: the last ones.
+int64_t normalized_count(Call& c, const TensorValue& x) {
+  const Ints sizes = c.ints("normalized_shape");
+  const auto count = static_cast<int64_t>(sizes.size());
+  const Shape shape = x.shape();
+  if (count == 0 || count > x.rank() ||
+      !std::equal(sizes.begin(), sizes.end(), shape.end() - count)) {
+    c.fail(support::str("normalises dimensions of ", ir::shape_text(sizes),
+                        ", which must be the last ones of its input, but that has ",
+                        ir::shape_text(shape), "."));
+  }
+  return count;
+}
+
 ir::Op* layer_norm_op(Call& c, const TensorValue& x, int64_t axes_count) {
   return c.builder().emit("layer_norm",
                           {x.value, optional(c, "weight", x.dtype), optional(c, "bias", x.dtype)},
@@ -80,7 +94,7 @@ ir::Op* layer_norm_op(Call& c, const TensorValue& x, int64_t axes_count) {
 
 Values native_layer_norm(Call& c) {
   const TensorValue x = c.tensor(0);
-  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  const int64_t count = normalized_count(c, x);
   ir::Op* op = layer_norm_op(c, x, count);
   const DType kept = statistics_type(c, x);
   Shape shape = x.shape();
@@ -92,7 +106,7 @@ Values native_layer_norm(Call& c) {
 
 Values layer_norm(Call& c) {
   const TensorValue x = c.tensor(0);
-  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  const int64_t count = normalized_count(c, x);
   return {{layer_norm_op(c, x, count)->result(0), x.dtype}};
 }
 
@@ -107,7 +121,7 @@ Values group_norm(Call& c) {
 Values rms_norm(Call& c) {
   const TensorValue x = c.tensor(0);
   const Val value = c.val(x.value);
-  const auto count = static_cast<int64_t>(c.ints("normalized_shape").size());
+  const int64_t count = normalized_count(c, x);
   Ints axes;
   for (int64_t i = x.rank() - count; i < x.rank(); ++i) axes.push_back(i);
   const double epsilon = c.real("eps", 1.1920929e-7);  // of f32, in which halves are computed too

@@ -91,6 +91,10 @@ Val roll_axis(Call& c, Val x, int64_t axis, int64_t shift) {
 Values roll(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints shifts = c.ints("shifts"), dims = c.ints("dims");
+  if (shifts.size() != std::max<size_t>(dims.size(), 1)) {
+    c.fail(support::str("needs a shift for each of ", dims.size(), " dims, but has ", shifts.size(),
+                        "."));
+  }
   if (dims.empty()) {
     const Val flat = c.reshape(x.value, {x.value->type().elements()});
     return {{c.reshape(roll_axis(c, flat, 0, shifts.at(0)), x.shape()), x.dtype}};

@@ -54,10 +54,23 @@ Val repeated(Call& c, Val x, const std::vector<NearestAxis>& axes) {
   return c.reshape(c.broadcast(c.reshape(x, split), spread), joined);
 }
 
+// Returns the sizes of the result along all dimensions but the first two.
+Ints output_sizes(Call& c, const TensorValue& x) {
+  const Ints out = c.ints("output_size");
+  const Shape shape = x.shape();
+  const auto is_positive = [](int64_t size) { return size > 0; };
+  if (!std::all_of(out.begin(), out.end(), is_positive) ||
+      !std::all_of(shape.begin() + 2, shape.end(), is_positive)) {
+    c.fail(support::str("needs sizes greater than 0, but resizes ", ir::shape_text(shape), " to ",
+                        ir::shape_text(out), "."));
+  }
+  return out;
+}
+
 // Implements upsample_nearest{1,2,3}d(self, output_size, scales...).
 Values upsample_nearest(Call& c) {
   const TensorValue x = c.tensor(0);
-  const Ints out = c.ints("output_size");
+  const Ints out = output_sizes(c, x);
   std::vector<NearestAxis> axes;
   for (size_t i = 0; i < out.size(); ++i) {
     std::optional<double> scale;
@@ -137,7 +150,7 @@ Rule smooth(bool cubic) {
   return [cubic](Call& c) -> Values {
     const TensorValue x = c.tensor(0);
     if (!ir::is_float(x.dtype)) return {};  // torch rounds integers differently
-    const Ints out = c.ints("output_size");
+    const Ints out = output_sizes(c, x);
     Val result = c.val(x.value);
     for (size_t i = out.size(); i-- > 0;) {
       std::optional<double> scale;
