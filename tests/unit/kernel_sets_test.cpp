@@ -355,7 +355,8 @@ std::vector<uint8_t> mapped(const MicroRow& row) {
     args.src[i] = of_class[static_cast<size_t>(row.source)];
   }
   if (std::string_view(row.op) == "select") args.src[0] = whole.data();
-  args.index = 5, args.key[0] = 7, args.key[1] = 11;  // of rows that round at random
+  args.index = 5, args.index_step = 1;  // of rows that round at random
+  args.key[0] = 7, args.key[1] = 11;
   row.fn(args, kCount);
   return made;
 }
