@@ -17,7 +17,8 @@ Made by `python -m benchmarks.ops --threads {threads} --page docs/op-speed.md` o
 
 - A ratio is the time of eager torch (in float32 or in the same dtype, whichever is faster) divided
   by ours. A cell has the ratios of these sizes: {sizes}.
-- A time is the slope between n and 2n repetitions in one call.
+- A time is the slope between n and 2n repetitions in one call. Repetitions that are
+  longer than 50 ms are timed as they are.
 - The roofline is the larger of two times: the FLOPs of the products over the host's rate in
   float32, and the bytes of all ops over its bandwidth for a working set of this size.
 """

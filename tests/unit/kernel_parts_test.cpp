@@ -1,6 +1,8 @@
 // Products of float16 and of floats by parts that are bfloat16: their errors do not exceed those of
 // the loops on floats, they have the same bits however they are divided, and rows and panels whose
 // parts would not be exact are multiplied as floats.
+#include <pthread.h>
+
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -210,6 +212,29 @@ TEST(KernelParts, HaveTheSameBitsInAnyDivision) {
       }
     }
   }
+}
+
+// Multiplies matrices by parts, on a thread with a small stack.
+void* multiply_on_this_stack(void*) {
+  constexpr PartsSize kSize = {kPartRows, 48, 256};
+  for (Element type : kPartTypes) {
+    const PartsMatrix a = with_specials(type, kSize.m * kSize.k, 1, 0),
+                      b = with_specials(type, kSize.k * kSize.n, 2, 0);
+    for (const KernelSet* set : host_kernel_sets()) {
+      parts_product(set->gemm, kSize, a, b, false, {});
+    }
+  }
+  return nullptr;
+}
+
+TEST(KernelParts, FitSmallStacks) {
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 256 << 10), 0);
+  pthread_t thread{};
+  ASSERT_EQ(pthread_create(&thread, &attributes, multiply_on_this_stack, nullptr), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "emulator/kernels/sets/kernel_set.hpp"
 
 namespace poptorch::emulator {
+
 void pack_panels(const OperandView& b, int64_t k, int64_t n, int64_t first, int64_t last,
                  void* packed, int64_t panel_k) {
   kernel_set().gemm.pack(b, k, n, first, last, packed, panel_k);

@@ -3,6 +3,8 @@
 // their products are exact.
 #pragma once
 
+#include <vector>
+
 #include "emulator/kernels/sets/gemm_matrices.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -54,26 +56,20 @@ class SplitSearch {
   WidestWords greatest_ = WidestWords{}, least_ = WidestWords{} - 1;
 };
 
-// The parts of elements of a type. load() returns kLanes of them, of which all from `count` on are
-// zero.
-struct HalfParts {
-  static constexpr int kCount = 2;
-  using Stored = uint16_t;
-  using Search = FiniteSearch;
-  static Widest load_lanes(const Stored* x, int64_t count) {
-    if (count >= kLanes) return load_half<Widest>(x);
-    return count > 0 ? Elements<Element::kHalf>::load_first(x, count) : Widest{};
+// The parts of elements of a type. load_lanes() returns kLanes of them, of which all from `lanes`
+// on are zero.
+template <Element element, int count, typename Finder>
+struct PartsOf {
+  static constexpr int kCount = count;
+  using Stored = typename Elements<element>::Stored;
+  using Search = Finder;
+  static Widest load_lanes(const Stored* x, int64_t lanes) {
+    if (lanes >= kLanes) return Elements<element>::template load_all<Widest>(x);
+    return lanes > 0 ? Elements<element>::load_first(x, lanes) : Widest{};
   }
 };
-struct FloatParts {
-  static constexpr int kCount = 3;
-  using Stored = float;
-  using Search = SplitSearch;
-  static Widest load_lanes(const Stored* x, int64_t count) {
-    if (count >= kLanes) return load<Widest>(x);
-    return count > 0 ? load(x, first_lanes(count)) : Widest{};
-  }
-};
+using HalfParts = PartsOf<Element::kHalf, 2, FiniteSearch>;
+using FloatParts = PartsOf<Element::kFloat, 3, SplitSearch>;
 
 // Rounds to the upper half of a word: to nearest, ties away from zero.
 inline Widest upper_part(Widest x) {
@@ -95,7 +91,18 @@ template <int parts>
   }
 }
 
-// A block of rows as matrices of parts. k is filled up with zeros.
+// Returns this thread's memory for a block's words, which a small stack would not hold.
+template <int64_t count>
+uint32_t* words_of_thread() {
+  struct alignas(64) Line {
+    uint32_t words[16];
+  };
+  static_assert(count % 16 == 0);
+  static thread_local std::vector<Line> lines(count / 16);
+  return lines.front().words;
+}
+
+// A block of rows as matrices of parts. k is filled up with zeros. A thread has one at a time.
 template <typename Form>
 class LeftParts {
  public:
@@ -169,7 +176,7 @@ class LeftParts {
     return Form::load_lanes(held, count);
   }
 
-  alignas(64) uint32_t words_[Form::kCount * kPartRows * kDepth / 2];
+  uint32_t* words_ = words_of_thread<Form::kCount * kPartRows * kDepth / 2>();
   ExactRows<kPartRows> exact_;
   int64_t steps_ = 0;
 };
