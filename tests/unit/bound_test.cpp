@@ -43,6 +43,7 @@ std::vector<EngineOptions> all_options() {
   return {{.threads = 1},
           {.threads = 2, .begin_ahead = true},
           {.threads = 1, .layouts = false},
+          {.threads = 1, .least_joined = 1},
           {.threads = 1, .fuse = false},
           {.threads = 1,
            .fuse = false,
@@ -222,6 +223,31 @@ TEST(BoundVerifier, FollowsWhatMemoryHolds) {
         "[verify] step 14 of IPU 0 reads %i before it is written."},
        {"storage 8 : f32[4,4] at arena(320) {", "storage 8 : f32[4,4] at arena(320) {kept=true, ",
         "[verify] step 3 of IPU 0 writes %a over %h, which is kept."}});
+}
+
+TEST(BoundVerifier, FollowsRowsThatAreJoined) {
+  const program::Program program = lowered(R"(
+graph @main(%x: f32[128,1024]) -> (f32[128,1024]) {
+  %s = square(%x) : f32[128,1024]
+  %m = mean(%s) {axes=[1], keepdims=true} : f32[128,1]
+  %y = mul(%x, %m) : f32[128,1024]
+  return %y
+})");
+  expect_refusals(
+      program,
+      {{"joined_rows=128", "joined_rows=96",
+        "[verify] step 1 of IPU 0 divides %s into 96 rows, which it does not have."},
+       {"joined_rows=128", "joined_rows=0", "[verify] step 1 of IPU 0 joins 3 kernels by 0 rows."},
+       {"[square](%x)", "[square](%s)",
+        "[verify] step 1 of IPU 0 reads %s, which is held, before it is made."},
+       {"stream_out(%y)", "stream_out(%s)",
+        "[verify] step 2 of IPU 0 uses %s, which is held by another kernel."},
+       {"{held=true, ", "{held=true, kept=true, ", " is held by one kernel, but is kept"},
+       {"f32[128,1024] at arena(524288)", "f32[128,1024] at arena(0)",
+        "[verify] step 1 of IPU 0 writes %y over %x, of which it needs other rows later."},
+       {"stored=[1, 2]", "stored=[1]", "'stored' ends too early."},
+       {"wires=[0, 0, 1]", "wires=[0, 0, 1, 1]",
+        "joined kernels have more instructions, wires or stored registers than ops."}});
 }
 
 TEST(BoundVerifier, MatchesTheEndsOfChannels) {

@@ -1,7 +1,10 @@
 // Element-wise chains: ops that fuse, ops that must not, and results that do not change.
+#include <regex>
+
 #include "emulator/run/state_store.hpp"
 #include "engine_testing.hpp"
 #include "support/error.hpp"
+#include "support/strings.hpp"
 
 namespace poptorch::emulator {
 namespace {
@@ -179,6 +182,52 @@ graph @main(%x: f32[2,5,6,4], %i: i32[3]) -> (f32[2,10,6,4], f32[2,5,6,12], f32[
   const std::string text = Engine(program, ops::registry(), {.threads = 1}).text();
   for (const char* moved : {"%c", "%d", "%s", "%r", "%a", "%b", "%n", "%k", "%l"}) {
     EXPECT_NE(text.find(std::string(moved) + ":channels_last = "), std::string::npos) << moved;
+  }
+}
+
+// Norms and softmax as users write them, on `rows` rows of `width` elements in `dtype`.
+std::string written_out(const std::string& dtype, int rows, int width) {
+  std::string text = R"(
+graph @main(%x: f32[2,R,W], %g: f32[W]) -> (f32[2,R,W], f32[2,R], f32[2,R,W], f32[W]) {
+  %h = cast(%x) {dtype=D} : D[2,R,W]
+  %s = square(%h) : D[2,R,W]
+  %m = mean(%s) {axes=[2], keepdims=true} : D[2,R,1]
+  %r = rsqrt(%m) : D[2,R,1]
+  %n = mul(%h, %r) : D[2,R,W]
+  %t = max(%n) {axes=[2]} : D[2,R]
+  %u = reshape(%t) {shape=[2, R, 1]} : D[2,R,1]
+  %v = broadcast_to(%u) {shape=[2, R, W]} : D[2,R,W]
+  %d = sub(%n, %v) : D[2,R,W]
+  %e = exp(%d) : D[2,R,W]
+  %z = sum(%e) {axes=[2], keepdims=true} : D[2,R,1]
+  %p = div(%e, %z) : D[2,R,W]
+  %o = cast(%p) {dtype=f32} : f32[2,R,W]
+  %y = mul(%o, %g) : f32[2,R,W]
+  %q = cast(%t) {dtype=f32} : f32[2,R]
+  %w = cast(%n) {dtype=f32} : f32[2,R,W]
+  %k = sum(%o) {axes=[0, 1]} : f32[W]
+  return %y, %q, %w, %k
+})";
+  for (const auto& [from, to] : {std::pair{"D", dtype}, std::pair{"R", std::to_string(rows)},
+                                 std::pair{"W", std::to_string(width)}}) {
+    text = std::regex_replace(text, std::regex(support::str("\\b", from, "\\b")), to);
+  }
+  return text;
+}
+
+TEST(EngineFusion, JoinsRowsToTheSameBits) {
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    for (const auto& [rows, width] :
+         {std::pair{9, 5}, std::pair{7, 33}, std::pair{50, 700}, std::pair{9, 5000}}) {
+      const program::Program program = lowered(written_out(dtype, rows, width));
+      const Outcome plain = outcome(program, {.threads = 1, .fuse = false});
+      EXPECT_EQ(outcome(program, {.threads = 1, .least_joined = 1}), plain) << dtype << rows;
+      EXPECT_EQ(outcome(program, {.threads = 2, .least_joined = 1}), plain) << dtype << rows;
+      const std::string text =
+          Engine(program, ops::registry(), {.threads = 1, .least_joined = 1}).text();
+      EXPECT_NE(text.find(" then "), std::string::npos) << text;
+      EXPECT_NE(text.find("held=true"), std::string::npos) << text;
+    }
   }
 }
 

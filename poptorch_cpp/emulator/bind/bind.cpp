@@ -11,11 +11,12 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr std::array<BindPass, 7> kPasses = {{{"read_halves", read_halves},
+constexpr std::array<BindPass, 8> kPasses = {{{"read_halves", read_halves},
                                               {"fuse_chains", fuse_chains},
                                               {"attach_epilogues", attach_epilogues},
                                               {"choose_layouts", choose_layouts},
                                               {"choose_kernels", choose_kernels},
+                                              {"join_rows", join_rows},
                                               {"begin_collectives", begin_collectives},
                                               {"plan_arena", plan_arena}}};
 

@@ -19,6 +19,11 @@ void renumber(KernelSpec& spec, int32_t shift) {
     if (op->epilogue) renumber(*op->epilogue, shift);
   } else if (auto* chain = std::get_if<ChainSpec>(&spec)) {
     renumber(*chain, shift);
+  } else if (auto* rows = std::get_if<RowsSpec>(&spec)) {
+    for (RowsMember& member : rows->members) {
+      if (auto* op = std::get_if<OpSpec>(&member)) op->instruction += shift;
+      if (auto* chain = std::get_if<ChainSpec>(&member)) renumber(*chain, shift);
+    }
   }
 }
 

@@ -1,8 +1,10 @@
 #include "emulator/bind/kernel_maker.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "emulator/bind/node.hpp"
+#include "emulator/kernels/base/joined_rows.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/relayout.hpp"
 #include "emulator/kernels/base/tile_program.hpp"
@@ -74,6 +76,8 @@ Kernel KernelMaker::make(KernelSpec spec) const {
     bind(*op, kernel);
   } else if (const auto* chain = std::get_if<ChainSpec>(&spec)) {
     kernel.bound = bind_tile_program(tile_program(*chain, kNoValue));
+  } else if (const auto* rows = std::get_if<RowsSpec>(&spec)) {
+    kernel.bound = rows_kernel(*rows);
   } else {
     const auto& reorder = std::get<ReorderSpec>(spec);
     kernel.bound =
@@ -97,6 +101,32 @@ void KernelMaker::bind(const OpSpec& spec, Kernel& kernel) const {
     wanted.epilogue = kernel.epilogue.get();
   }
   kernel.bound = row->bind(wanted);
+}
+
+std::unique_ptr<BoundKernel> KernelMaker::rows_kernel(const RowsSpec& spec) const {
+  std::vector<RowsPart> parts;
+  std::vector<int64_t> held_bytes;  // of a row of each held storage
+  std::unordered_map<StorageId, int> held;
+  int outside = 0;
+  for (const RowsMember& member : spec.members) {
+    RowsPart part{.kernel = make(as_spec(member)).bound};
+    if (!part.kernel || !part.kernel->divides_into(spec.rows)) {
+      throw support::InternalError(
+          support::str("[bind] a kernel does not divide into ", spec.rows, " rows."));
+    }
+    for (ValueId id : arguments_of(values_, program_, member)) {
+      if (id == kNoValue || !values_.storage_of(id).held) {
+        part.buffers.push_back(outside++);
+        continue;
+      }
+      const auto number = static_cast<int>(held_bytes.size());
+      const auto [found, added] = held.emplace(values_.value(id).storage, number);
+      if (added) held_bytes.push_back(values_.storage_of(id).bytes() / spec.rows);
+      part.buffers.push_back(~found->second);
+    }
+    parts.push_back(std::move(part));
+  }
+  return join_rows_of(spec.rows, std::move(parts), held_bytes);
 }
 
 // One-element constants become numbers in the program; it reads the other sources from memory.

@@ -40,6 +40,7 @@ class KernelMaker {
   }
   KernelRequest request(const OpSpec& spec) const;
   std::shared_ptr<const TileProgram> tile_program(const ChainSpec& chain, ValueId produced) const;
+  std::unique_ptr<BoundKernel> rows_kernel(const RowsSpec& spec) const;
   void bind(const OpSpec& spec, Kernel& kernel) const;
 
   const program::Program& program_;

@@ -77,6 +77,11 @@ class CodeEmitter {
 
   void emit(OpNode& node) { emit_kernel(node.call, node.instruction, node.def->name); }
   void emit(ChainNode& node) { emit_kernel(node.call, node.chain.ops.front().instruction); }
+  void emit(RowsNode& node) {
+    const Node& first = node.members.front();
+    const auto* op = as<OpNode>(first);
+    emit_kernel(node.call, op ? op->instruction : chain_of(first)->ops.front().instruction);
+  }
   void emit(ReorderNode& node) { emit_kernel(node.call, nullptr); }
 
   void emit(LoopNode& node) {

@@ -15,6 +15,7 @@ std::span<const ValueId> inputs_of(const Node& node) {
   using Ids = std::span<const ValueId>;
   return std::visit(Overloaded{[](const OpNode& op) -> Ids { return op.inputs; },
                                [](const ChainNode&) -> Ids { return {}; },
+                               [](const RowsNode& rows) -> Ids { return rows.inputs; },
                                [](const ReorderNode& reorder) { return one(reorder.from); },
                                [](const CopyNode& copy) { return one(copy.from); },
                                [](const CollectiveNode& all) { return one(all.from); },
@@ -27,6 +28,7 @@ std::span<const ValueId> inputs_of(const Node& node) {
 std::span<const ValueId> outputs_of(const Node& node) {
   using Ids = std::span<const ValueId>;
   return std::visit(Overloaded{[](const OpNode& op) -> Ids { return op.outputs; },
+                               [](const RowsNode& rows) -> Ids { return rows.outputs; },
                                [](const ReorderNode& reorder) { return one(reorder.to); },
                                [](const CopyNode& copy) { return one(copy.to); },
                                [](const CollectiveNode& all) { return one(all.to); },
@@ -51,6 +53,7 @@ KernelCall* call_of(Node& node) { return const_cast<KernelCall*>(call_of(std::as
 const KernelCall* call_of(const Node& node) {
   if (const auto* op = as<OpNode>(node)) return &op->call;
   if (const auto* chain = as<ChainNode>(node)) return &chain->call;
+  if (const auto* rows = as<RowsNode>(node)) return &rows->call;
   if (const auto* reorder = as<ReorderNode>(node)) return &reorder->call;
   return nullptr;
 }

@@ -55,6 +55,15 @@ struct ChainNode {
   KernelCall call = {};
 };
 
+// Chains and reductions over rows that one kernel computes.
+struct Node;
+struct RowsNode {
+  int64_t rows = 0;
+  std::vector<Node> members = {};                  // ChainNodes and OpNodes
+  std::vector<ValueId> inputs = {}, outputs = {};  // without those that are held
+  KernelCall call = {};
+};
+
 // Converts a value to another layout.
 struct ReorderNode {
   ValueId from = kNoValue, to = kNoValue;
@@ -83,8 +92,6 @@ struct TransferNode {
   std::vector<ValueId> inputs, outputs = {};
 };
 
-struct Node;
-
 struct LoopNode {
   const Instruction* instruction = nullptr;
   std::vector<Node> body;
@@ -96,8 +103,8 @@ struct BranchNode {
   std::vector<Node> taken, otherwise;
 };
 
-using AnyNode = std::variant<OpNode, ChainNode, ReorderNode, CopyNode, CollectiveNode, TransferNode,
-                             LoopNode, BranchNode>;
+using AnyNode = std::variant<OpNode, ChainNode, RowsNode, ReorderNode, CopyNode, CollectiveNode,
+                             TransferNode, LoopNode, BranchNode>;
 struct Node : AnyNode {
   using AnyNode::AnyNode;
 };

@@ -42,6 +42,7 @@ class PlanPrinter {
         use(chain->inputs);
         use(chain->outputs);
       }
+      if (const auto* rows = as<RowsNode>(node)) note(rows->members);
       if (const KernelCall* call = call_of(node)) tables_.use(call->workspace);
       for_each_block(node, [&](const std::vector<Node>& inner) { note(inner); });
     }
@@ -77,6 +78,11 @@ class PlanPrinter {
                      return op.epilogue ? str(text, "; ", chain_text(*op.epilogue)) : text;
                    },
                    [&](const ChainNode& chain) { return chain_text(chain.chain); },
+                   [&](const RowsNode& rows) {
+                     std::vector<std::string> members;
+                     for (const Node& member : rows.members) members.push_back(line(member));
+                     return support::join(members, " then ");
+                   },
                    [&](const ReorderNode&) { return str(text, "reorder", operands); },
                    [&](const CopyNode&) { return str(text, "copy", operands); },
                    [&](const CollectiveNode& all) {

@@ -12,6 +12,25 @@ void list(const std::vector<Instruction>& block, InstructionTable& found) {
   }
 }
 
+void add_chain(const ValueTable& values, const program::Program& program, const ChainSpec& chain,
+               std::vector<ValueId>& arguments) {
+  for (ValueId id : chain.sources) {
+    if (id != kNoValue && !is_number(values, program, id)) arguments.push_back(id);
+  }
+  arguments.insert(arguments.end(), chain.outputs.begin(), chain.outputs.end());
+}
+
+void add_instructions(const KernelSpec& spec, std::vector<int32_t>& numbers) {
+  if (const auto* op = std::get_if<OpSpec>(&spec)) numbers.push_back(op->instruction);
+  if (const auto* rows = std::get_if<RowsSpec>(&spec)) {
+    for (const RowsMember& member : rows->members) add_instructions(as_spec(member), numbers);
+    return;
+  }
+  for (const ChainSpec* chain : chains_of(spec)) {
+    for (const ChainSpec::Op& op : chain->ops) numbers.push_back(op.instruction);
+  }
+}
+
 }  // namespace
 
 InstructionTable list_instructions(const program::Program& program) {
@@ -30,19 +49,32 @@ bool is_number(const ValueTable& values, const program::Program& program, ValueI
 }
 
 std::vector<ValueId> arguments_of(const ValueTable& values, const program::Program& program,
-                                  const KernelSpec& spec) {
+                                  const RowsMember& member) {
   std::vector<ValueId> arguments;
-  if (const auto* op = std::get_if<OpSpec>(&spec)) {
-    arguments = op->inputs;
-    arguments.insert(arguments.end(), op->outputs.begin(), op->outputs.end());
-  } else if (const auto* reorder = std::get_if<ReorderSpec>(&spec)) {
-    arguments = {reorder->from, reorder->to};
+  if (const auto* chain = std::get_if<ChainSpec>(&member)) {
+    add_chain(values, program, *chain, arguments);
+    return arguments;
   }
-  if (const ChainSpec* chain = chain_of(spec)) {
-    for (ValueId id : chain->sources) {
-      if (id != kNoValue && !is_number(values, program, id)) arguments.push_back(id);
+  const auto& op = std::get<OpSpec>(member);
+  arguments = op.inputs;
+  arguments.insert(arguments.end(), op.outputs.begin(), op.outputs.end());
+  if (op.epilogue) add_chain(values, program, *op.epilogue, arguments);
+  return arguments;
+}
+
+std::vector<ValueId> arguments_of(const ValueTable& values, const program::Program& program,
+                                  const KernelSpec& spec) {
+  if (const auto* reorder = std::get_if<ReorderSpec>(&spec)) return {reorder->from, reorder->to};
+  if (const auto* op = std::get_if<OpSpec>(&spec))
+    return arguments_of(values, program, RowsMember(*op));
+  if (const auto* chain = std::get_if<ChainSpec>(&spec)) {
+    return arguments_of(values, program, RowsMember(*chain));
+  }
+  std::vector<ValueId> arguments;
+  for (const RowsMember& member : std::get<RowsSpec>(spec).members) {
+    for (ValueId id : arguments_of(values, program, member)) {
+      if (id == kNoValue || !values.storage_of(id).held) arguments.push_back(id);
     }
-    arguments.insert(arguments.end(), chain->outputs.begin(), chain->outputs.end());
   }
   return arguments;
 }
@@ -62,16 +94,27 @@ std::vector<ValueId> results_of(const ir::OpDef& def, std::span<const ValueId> i
   return outputs.empty() ? written_operands(def, inputs) : outputs;
 }
 
-int32_t instruction_of(const KernelSpec& spec) {
-  if (const auto* op = std::get_if<OpSpec>(&spec)) return op->instruction;
-  const auto* chain = std::get_if<ChainSpec>(&spec);
-  return chain ? chain->ops.front().instruction : -1;
+std::vector<int32_t> instructions_of(const KernelSpec& spec) {
+  std::vector<int32_t> numbers;
+  add_instructions(spec, numbers);
+  return numbers;
 }
 
-const ChainSpec* chain_of(const KernelSpec& spec) {
-  if (const auto* chain = std::get_if<ChainSpec>(&spec)) return chain;
+KernelSpec as_spec(const RowsMember& member) {
+  return std::visit([](const auto& kind) { return KernelSpec(kind); }, member);
+}
+
+std::vector<const ChainSpec*> chains_of(const KernelSpec& spec) {
+  std::vector<const ChainSpec*> chains;
+  if (const auto* chain = std::get_if<ChainSpec>(&spec)) chains.push_back(chain);
   const auto* op = std::get_if<OpSpec>(&spec);
-  return op && op->epilogue ? &*op->epilogue : nullptr;
+  if (op && op->epilogue) chains.push_back(&*op->epilogue);
+  if (const auto* rows = std::get_if<RowsSpec>(&spec)) {
+    for (const RowsMember& member : rows->members) {
+      if (const auto* chain = std::get_if<ChainSpec>(&member)) chains.push_back(chain);
+    }
+  }
+  return chains;
 }
 
 }  // namespace poptorch::emulator

@@ -47,7 +47,15 @@ struct ReorderSpec {
   ValueId from = kNoValue, to = kNoValue;
 };
 
-using KernelSpec = std::variant<OpSpec, ChainSpec, ReorderSpec>;
+// Chains and reductions over the rows of the same tensors, computed together for a block of rows at
+// a time. Values that are held have only the memory of a block.
+using RowsMember = std::variant<OpSpec, ChainSpec>;  // an op has no epilogue
+struct RowsSpec {
+  int64_t rows = 0;
+  std::vector<RowsMember> members = {};
+};
+
+using KernelSpec = std::variant<OpSpec, ChainSpec, ReorderSpec, RowsSpec>;
 
 struct Kernel {
   KernelSpec spec;
@@ -65,14 +73,18 @@ bool is_number(const ValueTable& values, const program::Program& program, ValueI
 // Returns the kernel's buffers, in the order of KernelArgs.
 std::vector<ValueId> arguments_of(const ValueTable& values, const program::Program& program,
                                   const KernelSpec& spec);
+// Returns the buffers of the kernel of a member of a RowsSpec, held values included.
+std::vector<ValueId> arguments_of(const ValueTable& values, const program::Program& program,
+                                  const RowsMember& member);
+KernelSpec as_spec(const RowsMember& member);
 // Returns the operands that an op writes, without absent ones.
 std::vector<ValueId> written_operands(const ir::OpDef& def, std::span<const ValueId> inputs);
 // Returns the results of an op or, if it has none, the operands that it writes.
 std::vector<ValueId> results_of(const ir::OpDef& def, std::span<const ValueId> inputs,
                                 const std::vector<ValueId>& outputs);
-// Returns the first instruction; -1 for a reorder.
-int32_t instruction_of(const KernelSpec& spec);
-// Returns the spec's chain or epilogue; nullptr if it has neither.
-const ChainSpec* chain_of(const KernelSpec& spec);
+// Returns the numbers of the instructions that the kernel is made from.
+std::vector<int32_t> instructions_of(const KernelSpec& spec);
+// Returns the spec's chains, also that of an epilogue.
+std::vector<const ChainSpec*> chains_of(const KernelSpec& spec);
 
 }  // namespace poptorch::emulator

@@ -27,8 +27,9 @@ struct EngineOptions {
   bool offline = false;             // never run: only state that is written takes memory
   bool concurrent_machines = true;  // false: one IPU at a time, all threads on its kernels
   // Each may be switched off to look for a fault.
-  bool fuse = true;     // element-wise chains and epilogues
-  bool layouts = true;  // packed weights and channels-last activations
+  bool fuse = true;                // element-wise chains and epilogues
+  int64_t least_joined = 1 << 17;  // elements of rows that join_rows joins: fewer are in the cache
+  bool layouts = true;             // packed weights and channels-last activations
   // Whether collectives begin as soon as their operands are ready; unset: only those over wires.
   std::optional<bool> begin_ahead = std::nullopt;
   bool keep_recomputed = true;  // products that a pipeline recomputes: see keep_values.hpp

@@ -98,6 +98,7 @@ class CodeParser {
     lexer_.expect(")");
     fields_.read_braces();
     fields_.take("copy_of", storage.copy_of);
+    fields_.take("held", storage.held);
     fields_.take("ipu", storage.ipu);
     fields_.take("kept", storage.kept);
     fields_.take_word("layout", kLayoutWords, storage.layout.kind);

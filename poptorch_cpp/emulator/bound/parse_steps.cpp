@@ -31,9 +31,15 @@ StepParser::StepParser(ir::Lexer& lexer, program::Fields& fields, Code& code,
 
 void StepParser::parse(IpuCode& ipu) {
   Line line = parse_line();
+  std::vector<Line> joined;
+  while (lexer_.accept("then")) joined.push_back(parse_line());
   fields_.read_bracket();
+  if (!joined.empty()) {
+    joined.insert(joined.begin(), line);
+    return add_kernel(ipu, line, take_rows(joined));
+  }
   if (line.word.empty() || line.word == "reorder" || fields_.has("at")) {
-    return add_kernel(ipu, line);
+    return add_kernel(ipu, line, take_spec(line));
   }
   Step step;
   step.kind = kind_of(line);
@@ -238,11 +244,49 @@ KernelSpec StepParser::take_spec(Line& line) {
   return spec;
 }
 
-void StepParser::add_kernel(IpuCode& ipu, Line& line) {
+KernelSpec StepParser::take_rows(std::vector<Line>& lines) {
+  ir::Ints numbers, wires, stored;
+  RowsSpec rows;
+  fields_.take("at", numbers);
+  fields_.take("joined_rows", rows.rows);
+  fields_.take("stored", stored);
+  fields_.take("wires", wires);
+  auto take = [&](ir::Ints& from, size_t count, std::string_view key) {
+    if (from.size() < count) fields_.fail("'", key, "' ends too early.");
+    ir::Ints taken(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+    from.erase(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
+    return taken;
+  };
+  for (Line& line : lines) {
+    if (!line.word.empty()) {
+      rows.members.emplace_back(OpSpec{.instruction = checked(take(numbers, 1, "at")[0], line.word),
+                                       .inputs = std::move(line.arguments),
+                                       .outputs = std::move(line.results)});
+      continue;
+    }
+    ChainSpec chain{.sources = std::move(line.arguments), .outputs = std::move(line.results)};
+    const ir::Ints at = take(numbers, line.ops.size(), "at");
+    for (size_t i = 0; i < at.size(); ++i) {
+      ChainSpec::Op op{.instruction = checked(at[i], line.ops[i])};
+      const ir::Ints own = take(wires, instructions_[at[i]]->inputs.size(), "wires");
+      op.operands.assign(own.begin(), own.end());
+      chain.ops.push_back(std::move(op));
+    }
+    const ir::Ints own = take(stored, chain.outputs.size(), "stored");
+    chain.stored.assign(own.begin(), own.end());
+    rows.members.emplace_back(std::move(chain));
+  }
+  if (!numbers.empty() || !wires.empty() || !stored.empty()) {
+    fields_.fail("joined kernels have more instructions, wires or stored registers than ops.");
+  }
+  return rows;
+}
+
+void StepParser::add_kernel(IpuCode& ipu, const Line& line, KernelSpec spec) {
   Step step;
   step.kind = StepKind::kKernel;
   step.index = static_cast<int32_t>(code_.kernels.size());
-  code_.kernels.push_back({take_spec(line)});
+  code_.kernels.push_back({std::move(spec)});
   std::string workspace;
   fields_.take("workspace", workspace);
   take_fields(step, ipu);

@@ -48,7 +48,8 @@ class StepParser {
   ChainSpec take_chain(std::string_view key, const std::vector<std::string>& ops, Ids sources,
                        Ids outputs);
   int32_t checked(int64_t number, const std::string& op);
-  void add_kernel(IpuCode& ipu, Line& line);
+  KernelSpec take_rows(std::vector<Line>& lines);
+  void add_kernel(IpuCode& ipu, const Line& line, KernelSpec spec);
 
   ir::Lexer& lexer_;
   program::Fields& fields_;

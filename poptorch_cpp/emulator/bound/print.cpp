@@ -29,8 +29,14 @@ class CodePrinter {
       for (ValueId id : ipu.table) tables_.use(id);
     }
     for (const Kernel& kernel : code_.kernels) {
-      const ChainSpec* chain = chain_of(kernel.spec);
-      if (chain) std::ranges::for_each(chain->sources, [&](ValueId id) { tables_.use(id); });
+      for (const ChainSpec* chain : chains_of(kernel.spec)) {
+        for (ValueId id : chain->sources) tables_.use(id);
+      }
+      const auto* rows = std::get_if<RowsSpec>(&kernel.spec);
+      if (!rows) continue;
+      for (const RowsMember& member : rows->members) {
+        for (ValueId id : arguments_of(code_, *code_.program, member)) tables_.use(id);
+      }
     }
     print_head();
     tables_.print(out_);
@@ -48,12 +54,12 @@ class CodePrinter {
         const Step& step = ipu.steps[i];
         lines.emplace_back(step.op_id, line(ipu, i));
         const KernelSpec* spec = spec_of(step);
-        const ChainSpec* chain = spec ? chain_of(*spec) : nullptr;
-        if (!chain) continue;
+        const auto numbers = spec ? instructions_of(*spec) : std::vector<int32_t>();
+        if (numbers.size() < 2) continue;
         std::string text = lines.back().second.substr(0, kFusedText);
         if (lines.back().second.size() > kFusedText) text += " ...";
-        for (const ChainSpec::Op& op : chain->ops) {
-          const uint64_t id = instruction(op.instruction).op_id;
+        for (int32_t number : numbers) {
+          const uint64_t id = instruction(number).op_id;
           if (id != step.op_id) fused.emplace_back(id, text);
         }
       }
@@ -123,6 +129,13 @@ class CodePrinter {
     if (const auto* reorder = std::get_if<ReorderSpec>(&spec)) {
       return str(tables_.name(reorder->to), " = reorder(", tables_.name(reorder->from), ")");
     }
+    if (const auto* rows = std::get_if<RowsSpec>(&spec)) {
+      std::vector<std::string> members;
+      for (const RowsMember& member : rows->members) {
+        members.push_back(kernel_text(as_spec(member)));
+      }
+      return join(members, " then ");
+    }
     const auto& op = std::get<OpSpec>(spec);
     std::string text = op.outputs.empty() ? "" : tables_.list(op.outputs) + " = ";
     text += str(instruction(op.instruction).op, "(", tables_.list(op.inputs), ")");
@@ -171,21 +184,22 @@ class CodePrinter {
   }
 
   static void add_chain(Items& items, const KernelSpec& spec) {
-    const ChainSpec* chain = chain_of(spec);
     ir::Ints numbers, wires, stored;
-    if (chain) {
+    for (int32_t number : instructions_of(spec)) numbers.push_back(number);
+    for (const ChainSpec* chain : chains_of(spec)) {
       for (const ChainSpec::Op& op : chain->ops) {
-        numbers.push_back(op.instruction);
         wires.insert(wires.end(), op.operands.begin(), op.operands.end());
       }
-      stored.assign(chain->stored.begin(), chain->stored.end());
+      stored.insert(stored.end(), chain->stored.begin(), chain->stored.end());
     }
+    const auto* rows = std::get_if<RowsSpec>(&spec);
     if (const auto* op = std::get_if<OpSpec>(&spec)) {
       items.add("at", op->instruction, -1);
-      items.add("chain", numbers, {});
+      items.add("chain", ir::Ints(numbers.begin() + 1, numbers.end()), {});
     } else {
       items.add("at", numbers, {});
     }
+    items.add("joined_rows", rows ? rows->rows : 0, int64_t{0});
     items.add("stored", stored, {});
     items.add("wires", wires, {});
   }

@@ -80,6 +80,7 @@ void TablePrinter::print(std::ostream& out, const Storage& storage,
   if (storage.copy_of >= 0) {
     items.add("copy_of", numbers[storage.copy_of], -1);
   }
+  items.add("held", storage.held, false);
   items.add("ipu", storage.ipu, 0);
   items.add("kept", storage.kept, false);
   items.add("layout", kLayoutWords[static_cast<size_t>(storage.layout.kind)], kLayoutWords[0]);

@@ -33,6 +33,7 @@ struct Storage {
   int64_t offset = 0;    // in the arena, by plan_arena
   int32_t copy_of =
       -1;  // a copy in another layout of this state or constant, kept up to date outside runs
+  bool held = false;  // in the scratch memory of one kernel, a block of rows at a time: RowsSpec
   bool kept = false;  // shares its part of the arena with nothing: a prepared workspace
   int64_t bytes() const { return type.bytes(); }
   // Whether it is a state or a constant that no node writes, and that is seen as a whole.
@@ -71,6 +72,9 @@ struct ValueTable {
     return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
            value(a).type == value(b).type && value(a).strides == value(b).strides;
   }
+  // Divides the memory of the value into `parts` equal ones. Returns whether an element of `space`
+  // in its r-th part, of as many, is read from the r-th part of the memory.
+  bool is_by_parts(ValueId id, const ir::Shape& space, int64_t parts) const;
   // Returns whether the value has one element for each of `space`, in the order of its memory.
   bool fills(ValueId id, const ir::Shape& space) const {
     return value(id).type.shape == space && !value(id).is_strided();

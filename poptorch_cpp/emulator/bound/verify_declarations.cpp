@@ -47,6 +47,9 @@ class DeclarationVerifier {
     } else {
       check_slot(storage, name);
     }
+    if (storage.held && (storage.base != Base::kArena || storage.kept)) {
+      refuse(name, " is held by one kernel, but is kept from run to run.");
+    }
     if (storage.resized && !(storage.layout == Layout{})) {
       refuse(name, " is used with several shapes, but its layout is not plain.");
     }

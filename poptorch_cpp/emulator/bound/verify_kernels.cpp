@@ -18,8 +18,11 @@ class KernelVerifier {
       refuse_at(place_, "runs kernel ", step_.index, " of ", code_.kernels.size(), ".");
     }
     const Kernel& kernel = code_.kernels[step_.index];
-    if (const auto* op = std::get_if<OpSpec>(&kernel.spec)) check_op(*op);
-    if (const ChainSpec* chain = chain_of(kernel.spec)) check_chain(*chain);
+    if (const auto* rows = std::get_if<RowsSpec>(&kernel.spec)) {
+      check_rows(*rows);
+    } else {
+      check_member(kernel.spec);
+    }
     check_origin(kernel.spec);
     check_arguments(kernel.spec);
     check_bound(kernel);
@@ -40,6 +43,23 @@ class KernelVerifier {
 
   const ir::Type* tensor_type(program::TensorId id) const {
     return id == program::kNoTensor ? nullptr : &code_.program->tensors[id].type;
+  }
+
+  void check_member(const KernelSpec& spec) const {
+    const auto* op = std::get_if<OpSpec>(&spec);
+    if (op) check_op(*op);
+    for (const ChainSpec* chain : chains_of(spec)) check_chain(*chain, op);
+  }
+
+  void check_rows(const RowsSpec& spec) const {
+    if (spec.rows < 1 || spec.members.empty()) {
+      refuse_at(place_, "joins ", spec.members.size(), " kernels by ", spec.rows, " rows.");
+    }
+    for (const RowsMember& member : spec.members) {
+      const auto* op = std::get_if<OpSpec>(&member);
+      if (op && op->epilogue) refuse_at(place_, "joins an op with an epilogue.");
+      check_member(as_spec(member));
+    }
   }
 
   void check_op(const OpSpec& op) const {
@@ -81,13 +101,12 @@ class KernelVerifier {
   }
 
   // Checks that each op reads registers of its operands' types that were set before.
-  void check_chain(const ChainSpec& chain) {
+  // `op` has the chain as its epilogue.
+  void check_chain(const ChainSpec& chain, const OpSpec* op) const {
     if (chain.outputs.empty() || chain.outputs.size() != chain.stored.size()) {
       refuse_at(place_, "stores ", chain.stored.size(), " registers into ", chain.outputs.size(),
                 " values.");
     }
-    const auto& kernel = code_.kernels[step_.index];
-    const auto* op = std::get_if<OpSpec>(&kernel.spec);
     std::vector<ir::DType> registers;
     for (ValueId id : chain.sources) {
       const bool own = op && registers.empty();
@@ -137,9 +156,9 @@ class KernelVerifier {
 
   // Checks what a step repeats of the kernel's first instruction.
   void check_origin(const KernelSpec& spec) const {
-    const int32_t number = instruction_of(spec);
-    const uint64_t op_id = number < 0 ? 0 : instruction(number).op_id;
-    const int offset = number < 0 ? 0 : instruction(number).micro_batch_offset;
+    const std::vector<int32_t> numbers = instructions_of(spec);  // none for a reorder
+    const uint64_t op_id = numbers.empty() ? 0 : instruction(numbers[0]).op_id;
+    const int offset = numbers.empty() ? 0 : instruction(numbers[0]).micro_batch_offset;
     if (step_.op_id != op_id || step_.micro_batch_offset != offset) {
       refuse_at(place_, "is of op ", step_.op_id, " and micro-batch ", step_.micro_batch_offset,
                 ", but its instruction of op ", op_id, " and micro-batch ", offset, ".");

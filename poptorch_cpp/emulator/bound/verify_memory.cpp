@@ -125,27 +125,87 @@ class MemoryVerifier {
     }
   }
 
-  void see_kernel(const KernelSpec& spec, const Step& step) {
+  struct Accesses {
     std::vector<ValueId> reads, writes;
+  };
+
+  void add_accesses(const KernelSpec& spec, Accesses& found) const {
+    auto& [reads, writes] = found;
     if (const auto* op = std::get_if<OpSpec>(&spec)) {
       const auto& from = *instructions_[op->instruction];
       const auto written = written_operands(code_.registry->get(from.op.text()), op->inputs);
       for (ValueId id : op->inputs) {
         if (std::ranges::find(written, id) == written.end()) reads.push_back(id);
       }
-      writes = op->outputs;
+      writes.insert(writes.end(), op->outputs.begin(), op->outputs.end());
       writes.insert(writes.end(), written.begin(), written.end());
     } else if (const auto* reorder = std::get_if<ReorderSpec>(&spec)) {
       reads = {reorder->from};
       writes = {reorder->to};
     }
-    if (const ChainSpec* chain = chain_of(spec)) {
+    for (const ChainSpec* chain : chains_of(spec)) {
       reads.insert(reads.end(), chain->sources.begin(), chain->sources.end());
       writes.insert(writes.end(), chain->outputs.begin(), chain->outputs.end());
     }
+  }
+
+  void see_kernel(const KernelSpec& spec, const Step& step) {
+    if (const auto* rows = std::get_if<RowsSpec>(&spec)) return see_rows(*rows);
+    Accesses found;
+    add_accesses(spec, found);
     const ValueId workspace = ipu_.table[step.workspace];
-    if (workspace != kNoValue) writes.push_back(workspace);
-    see(reads, writes);
+    if (workspace != kNoValue) found.writes.push_back(workspace);
+    see(found.reads, found.writes);
+  }
+
+  // Checks that the members can run on blocks of rows, one block after the other.
+  void see_rows(const RowsSpec& rows) {
+    Accesses outside;
+    std::vector<ValueId> made;
+    for (const RowsMember& member : rows.members) {
+      Accesses found;
+      add_accesses(as_spec(member), found);
+      for (ValueId id : found.reads) {
+        const bool inside =
+            std::ranges::any_of(made, [&](ValueId other) { return same_storage(id, other); });
+        if (!inside && id != kNoValue && code_.storage_of(id).held) {
+          refuse_at(place_, "reads %", code_.value(id).name, ", which is held, before it is made.");
+        }
+        if (!inside) outside.reads.push_back(id);
+        if (inside) check_divided(member, id, rows.rows);
+      }
+      for (ValueId id : found.writes) {
+        check_divided(member, id, rows.rows);
+        if (!code_.storage_of(id).held) outside.writes.push_back(id);
+        made.push_back(id);
+      }
+    }
+    check_apart(outside);
+    see(outside.reads, outside.writes);
+  }
+
+  // Checks that a part of the rows is a part of the value's memory.
+  void check_divided(const RowsMember& member, ValueId id, int64_t rows) const {
+    const auto* chain = std::get_if<ChainSpec>(&member);
+    const ir::Shape& space = code_.value(chain ? chain->outputs[0] : id).type.shape;
+    if (code_.is_by_parts(id, space, rows)) return;
+    refuse_at(place_, "divides %", code_.value(id).name, " into ", rows,
+              " rows, which it does not have.");
+  }
+
+  // Checks that no value that a member writes takes the memory of another one.
+  void check_apart(const Accesses& found) const {
+    for (ValueId id : found.writes) {
+      for (const auto* ids : {&found.reads, &found.writes}) {
+        for (ValueId other : *ids) {
+          if (!is_in_arena(id) || !is_in_arena(other) || same_storage(id, other)) continue;
+          const Range a = range(id), b = range(other);
+          if (a.first >= b.second || b.first >= a.second) continue;
+          refuse_at(place_, "writes %", code_.value(id).name, " over %", code_.value(other).name,
+                    ", of which it needs other rows later.");
+        }
+      }
+    }
   }
 
   void see(const std::vector<ValueId>& reads, const std::vector<ValueId>& writes) {

@@ -100,6 +100,9 @@ class StepVerifier {
         refuse_at(place_, "uses %", code_.value(id).name, ", which only chains can read.");
       }
       const Storage& storage = code_.storage_of(id);
+      if (storage.held) {
+        refuse_at(place_, "uses %", code_.value(id).name, ", which is held by another kernel.");
+      }
       if (storage.base == Base::kArena && storage.ipu != static_cast<int>(place_.ipu)) {
         refuse_at(place_, "uses %", code_.value(id).name, " of IPU ", storage.ipu, ".");
       }

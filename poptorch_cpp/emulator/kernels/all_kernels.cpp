@@ -49,6 +49,10 @@ std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::ve
   return std::make_unique<Rewired>(std::move(kernel), std::move(from));
 }
 
+void BoundKernel::run_parts(const KernelArgs&, int64_t, int64_t, int64_t) const {
+  throw support::InternalError("[kernels] a kernel was divided that does not divide into parts.");
+}
+
 const ir::Attr& KernelRequest::attr_value(ir::Symbol name) const {
   const ir::Attr* given = attrs.find(name);
   return given ? *given : *op->find_attr(name)->default_value;

@@ -81,6 +81,14 @@ class BoundKernel {
   // phase 0 then does nothing else. While their values do not change, the engine keeps the
   // workspace and skips phase 0. Empty: phase 0 belongs to every run.
   virtual std::vector<int> prepared_operands() const { return {}; }
+  // Returns whether the kernel's work divides into this many equal parts, one after the other in
+  // operand 0 and in every result. A part needs only its own part of operand 0.
+  virtual bool divides_into(int64_t parts) const {
+    static_cast<void>(parts);
+    return false;
+  }
+  // Computes the parts [begin, end) of `of` to the bits of run(). Requires divides_into(of).
+  virtual void run_parts(const KernelArgs& args, int64_t begin, int64_t end, int64_t of) const;
   // Returns rough nanoseconds; the engine runs short kernels inline.
   virtual int64_t estimated_ns() const { return 0; }
 };

@@ -12,9 +12,10 @@ using BeforeRows = std::function<void(const KernelArgs&)>;
 // Computes the rows [first, end).
 using RowsFn = std::function<void(const KernelArgs&, int64_t first, int64_t end)>;
 
+// `of_own_rows`: a row needs only its own row of operand 0, and the rows follow each other there.
 std::unique_ptr<BoundKernel> make_rows_kernel(const KernelRequest& request, int64_t rows,
                                               int64_t row_ns, RowsFn compute, BeforeRows before,
-                                              int64_t scratch);
+                                              int64_t scratch, bool of_own_rows = false);
 
 // `row(args, index)` computes one row of output 0 in about `row_ns` nanoseconds, after `before`. It
 // has `scratch` bytes at args.scratch.

@@ -239,6 +239,12 @@ class TileKernel final : public BoundKernel {
     block.cols = std::min(chunk_, elements_ - block.first);
     program_->run(args.buffers, block, args.scratch, args.random);
   }
+  bool divides_into(int64_t parts) const override { return elements_ % parts == 0; }
+  void run_parts(const KernelArgs& args, int64_t begin, int64_t end, int64_t of) const override {
+    const int64_t each = elements_ / of;
+    program_->run(args.buffers, {.first = begin * each, .cols = (end - begin) * each}, args.scratch,
+                  args.random);
+  }
 
  private:
   std::shared_ptr<const TileProgram> program_;

@@ -61,8 +61,19 @@ class Reduce final : public BoundKernel {
       }
       return write_(args.buffers[1], 0, partial, result_count(), scale_);
     }
-    const int64_t row_part = task % row_parts_;
-    const Range outputs = part_of(outputs_, output_parts_, task / row_parts_);
+    run_outputs(args, part_of(outputs_, output_parts_, task / row_parts_), task % row_parts_);
+  }
+  bool divides_into(int64_t parts) const override {
+    const bool rows = g_.inner_reduced && g_.reduced() == 1 && row_parts_ == 1;
+    return rows && outputs_ % parts == 0;
+  }
+  void run_parts(const KernelArgs& args, int64_t begin, int64_t end, int64_t of) const override {
+    run_outputs(args, {outputs_ / of * begin, outputs_ / of * end}, 0);
+  }
+
+ private:
+  void run_outputs(const KernelArgs& args, Range outputs, int64_t row_part) const {
+    auto* partial = reinterpret_cast<double*>(args.workspace);
     const X* x = input_of<X>(args, 0);
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
       double values[kMostColumns];
@@ -84,7 +95,6 @@ class Reduce final : public BoundKernel {
     }
   }
 
- private:
   bool splits_inner() const { return g_.inner_reduced && g_.reduced() == 1; }
   int64_t result_count() const { return g_.inner_reduced ? g_.kept() : g_.kept() * g_.inner; }
 
@@ -197,7 +207,7 @@ std::unique_ptr<BoundKernel> reduce_short_rows(const KernelRequest& request, int
     });
   };
   return make_rows_kernel(request, request.outputs[0].elements(), divide_up(n, 4), compute, nullptr,
-                          n * kRowsAtOnce * int64_t{sizeof(X)});
+                          n * kRowsAtOnce * int64_t{sizeof(X)}, true);
 }
 
 std::vector<bool> reduced_dims(const KernelRequest& request) {
