@@ -18,7 +18,6 @@ _COMPOSED = "torch's function becomes `random_uniform` and `lt`"
 
 # Why a case is slower than eager torch.
 SLOW = {
-    "conv_grouped": "groups of eight channels fill half of a vector",
     "norm": "the squares are stored before they are summed, in the cache if they are many",
 }
 

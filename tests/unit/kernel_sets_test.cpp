@@ -201,41 +201,6 @@ TEST(KernelSets, ConvertEveryHalf) {
   }
 }
 
-TEST(KernelSets, SumTheTapsOfDepthwiseConvolutions) {
-  constexpr int kTaps = 9;
-  for (const KernelSet* set : host_kernel_sets()) {
-    for (int64_t channels : {1, 7, 32, 37, 48, 96}) {
-      const Floats x = random_floats(2 * kTaps * channels, 1);
-      const Floats w = random_floats(kTaps * channels, 2), bias = random_floats(channels, 3);
-      int64_t from[kTaps], with[kTaps];
-      for (int t = 0; t < kTaps; ++t) from[t] = t * channels, with[t] = (kTaps - 1 - t) * channels;
-      const DepthwiseRun run{.x = x.data(),
-                             .w = w.data(),
-                             .bias = bias.data(),
-                             .from = from,
-                             .with = with,
-                             .taps = kTaps,
-                             .channels = channels,
-                             .step = channels};
-      for (int64_t pixels = 1; pixels <= 9; ++pixels) {
-        Floats y(pixels * channels), alone(channels);
-        set->depthwise_pixels(run, pixels, y.data(), nullptr);
-        for (int64_t i = 0; i < pixels * channels; ++i) {
-          const int64_t c = i % channels, first = i - c;
-          double sum = bias[c];
-          for (int t = 0; t < kTaps; ++t) sum += double{x[first + from[t] + c]} * w[with[t] + c];
-          ASSERT_NEAR(y[i], sum, 2e-6) << set->name << " " << channels << " " << pixels;
-        }
-        DepthwiseRun last = run;
-        last.x += (pixels - 1) * channels;
-        set->depthwise_pixels(last, 1, alone.data(), nullptr);
-        ASSERT_TRUE(std::equal(alone.begin(), alone.end(), y.end() - channels))
-            << "the bits of a pixel depend on its neighbours: " << set->name << " " << channels;
-      }
-    }
-  }
-}
-
 using ProductFn = decltype(ProductForm::run);
 
 // Returns weights and moments after an update by a product of 5 × cols, whose sources and numbers

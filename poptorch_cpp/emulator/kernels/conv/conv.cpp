@@ -17,6 +17,8 @@
 namespace poptorch::emulator {
 namespace {
 
+bool by_channels(const ConvShape& shape) { return shape.by_channels(kernel_set().lanes); }
+
 void choose_channels_last(KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const bool image = request.inputs[i] && request.inputs[i]->rank() >= 3;
@@ -34,7 +36,7 @@ ConvShape shape_of_conv(const KernelRequest& request) {
 void choose_layouts_of_conv(KernelRequest& request) {
   choose_channels_last(request);
   const auto shape = shape_of_conv(request);
-  if (may_hold_panels(request, shape.group_out()) && !shape.depthwise() && !suits_onednn(shape)) {
+  if (may_hold_panels(request, shape.group_out()) && !by_channels(shape) && !suits_onednn(shape)) {
     request.input_layouts[1].kind = Layout::Kind::kPanelsOfRows;
   }
 }
@@ -59,7 +61,7 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = shape_of_conv(request);
   if (has_half_partials(request)) return make_half_partials_conv(request, shape);
-  if (shape.depthwise()) {
+  if (by_channels(shape)) {
     if (auto kernel = make_depthwise(request, shape)) return kernel;
   }
   if (auto kernel = make_onednn_conv(request, shape)) return kernel;
@@ -70,8 +72,10 @@ std::unique_ptr<BoundKernel> bind_conv(const KernelRequest& request) {
                         {.bias = bias ? 2 : -1, .y = static_cast<int>(request.inputs.size())});
 }
 
-std::unique_ptr<BoundKernel> bind_onednn_conv(const KernelRequest& request) {
-  return make_onednn_conv(request, shape_of_conv(request));
+// Binds a kernel for floats that repays the conversion of halves.
+std::unique_ptr<BoundKernel> bind_fast_conv(const KernelRequest& request) {
+  const auto shape = shape_of_conv(request);
+  return by_channels(shape) ? make_depthwise(request, shape) : make_onednn_conv(request, shape);
 }
 
 // Returns whether products of matrices of bfloat16, or of float16 by parts, repay the gathering of
@@ -110,7 +114,7 @@ std::unique_ptr<BoundKernel> bind_conv_halves(const KernelRequest& request) {
   }
   const int sums = sums_of_halves(request.outputs[0].dtype, shape);
   if (sums == 1 && !repays_matrices(request.inputs[0]->dtype, shape)) {
-    if (auto kernel = bind_widened(request, bind_onednn_conv)) return kernel;
+    if (auto kernel = bind_widened(request, bind_fast_conv)) return kernel;
   }
   return make_conv_halves(request, shape, forward_weights(shape));
 }
@@ -152,7 +156,7 @@ std::unique_ptr<BoundKernel> bind_grad_input(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = shape_of_grad_input(request);
   if (has_half_partials(request)) return make_half_partials_grad_input(shape);
-  if (shape.depthwise()) {
+  if (by_channels(shape)) {
     if (auto kernel = make_depthwise_grad_input(shape)) return kernel;
   }
   if (auto kernel = make_onednn_grad_input(request, shape)) return kernel;
@@ -168,7 +172,7 @@ std::unique_ptr<BoundKernel> bind_grad_input_halves(const KernelRequest& request
   const ir::DType dtype = request.outputs[0].dtype;
   const auto shape = shape_of_grad_input(request);
   const auto conv = flipped(shape);
-  if (!conv || shape.depthwise()) return nullptr;
+  if (!conv || by_channels(shape)) return nullptr;
   if (dtype == ir::DType::kBF16 && conv->shape.group_in() % 2 != 0) return nullptr;
   if (suits_onednn(shape) && !repays_matrices(dtype, conv->shape)) return nullptr;
   return make_conv_halves(request, conv->shape, conv->weights);
@@ -206,7 +210,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight(const KernelRequest& request) {
   if (!channels_last(request)) return nullptr;
   const auto shape = shape_of_grad_weight(request);
   if (has_half_partials(request)) return make_half_partials_grad_weight(shape);
-  if (shape.depthwise()) return make_depthwise_grad_weight(shape);
+  if (by_channels(shape)) return make_depthwise_grad_weight(shape);
   if (auto kernel = make_onednn_grad_weight(request, shape)) return kernel;
   return make_conv_grad_weight(shape);
 }
@@ -217,7 +221,7 @@ std::unique_ptr<BoundKernel> bind_grad_weight_halves(const KernelRequest& reques
   }
   const ir::DType dtype = request.outputs[0].dtype;
   const auto shape = shape_of_grad_weight(request);
-  if (shape.depthwise()) return nullptr;
+  if (by_channels(shape)) return nullptr;
   if (suits_onednn_weights(shape) && !repays_matrices(dtype, shape)) return nullptr;
   return make_conv_grad_weight_halves(shape, dtype);
 }

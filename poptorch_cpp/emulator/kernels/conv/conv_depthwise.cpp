@@ -15,7 +15,7 @@ class FloatDepthwise : public Depthwise {
   using Depthwise::Depthwise;
   DepthwiseRun run_of(const float* x, const float* weights, const float* bias, const Taps& taps,
                       int64_t step) const {
-    return {x, weights, bias, taps.from, taps.with, taps.count, c_, step * c_};
+    return {x, weights, bias, taps.from, taps.with, taps.count, c_, step * c_, width_};
   }
 
   const DepthwisePixels sums_ = kernel_set().depthwise_pixels;
@@ -32,7 +32,7 @@ class Forward final : public FloatDepthwise {
   }
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
-  int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
+  int64_t workspace_bytes() const override { return 4 * c_ * weight_rows(); }
   std::vector<int> prepared_operands() const override { return {1}; }
   int64_t scratch_bytes() const override { return epilogue_.scratch_bytes(); }
   void run(const KernelArgs& args, int phase, int task) const override {
@@ -80,10 +80,10 @@ class GradInput final : public FloatDepthwise {
       : FloatDepthwise(shape), parts_(parts_for(ns_, s_.in_pixels())) {}
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
-  int64_t workspace_bytes() const override { return 4 * c_ * s_.taps(); }
+  int64_t workspace_bytes() const override { return 4 * c_ * weight_rows(); }
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* weights = reinterpret_cast<float*>(args.workspace);
-    if (phase == 0) return transpose_weights(input_of<float>(args, 1), weights);
+    if (phase == 0) return exchange_channels(input_of<float>(args, 1), weights);
     const float* dy = input_of<float>(args, 0);
     float* dx = buffer_of<float>(args, 2);
     const Range pixels = part_of(s_.in_pixels(), parts_, task);
@@ -99,6 +99,19 @@ class GradInput final : public FloatDepthwise {
   }
 
  private:
+  // Stores the weights as [tap, output channel of the group][input channel].
+  void exchange_channels(const float* w, float* out) const {
+    for (int64_t c = 0; c < c_; ++c) {
+      const int64_t first = c / width_ * width_;  // of the group
+      for (int64_t tap = 0; tap < s_.taps(); ++tap) {
+        for (int64_t j = 0; j < width_; ++j) {
+          out[(tap * width_ + j) * c_ + c] =
+              w[((first + j) * s_.taps() + tap) * width_ + c - first];
+        }
+      }
+    }
+  }
+
   int64_t parts_;
 };
 
@@ -108,9 +121,9 @@ class GradWeight final : public Depthwise {
   using Depthwise::Depthwise;
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? static_cast<int>(s_.batch) : 1; }
-  int64_t workspace_bytes() const override { return 4 * c_ * s_.taps() * s_.batch; }
+  int64_t workspace_bytes() const override { return 4 * c_ * weight_rows() * s_.batch; }
   void run(const KernelArgs& args, int phase, int task) const override {
-    const int64_t size = c_ * s_.taps();
+    const int64_t size = c_ * weight_rows();
     auto* sums = reinterpret_cast<float*>(args.workspace);
     if (phase == 0) {
       std::fill_n(sums + task * size, size, 0.0f);
@@ -125,7 +138,7 @@ class GradWeight final : public Depthwise {
     for (int64_t n = 1; n < s_.batch; ++n) {
       for (int64_t i = 0; i < size; ++i) sums[i] += sums[n * size + i];
     }
-    transpose_matrix(sums, c_, buffer_of<float>(args, 2), s_.taps(), s_.taps(), c_);
+    transpose_matrix(sums, c_, buffer_of<float>(args, 2), weight_rows(), weight_rows(), c_);
   }
 
  private:
@@ -143,8 +156,8 @@ class GradWeight final : public Depthwise {
           const int64_t end = std::min(s_.out[2], divide_up(s_.in[2] - offset, step));
           if (first >= end) continue;
           const int64_t from = (z * s_.in[1] + y) * s_.in[2] + offset + first * step;
-          add_row_products_(x + from * c_, step * c_, dy + first * c_, c_, end - first, c_,
-                            sums + tap * c_);
+          add_row_products_(x + from * c_, step * c_, dy + first * c_, c_, end - first, c_, width_,
+                            sums + tap * width_ * c_);
         }
       }
     }

@@ -1,4 +1,5 @@
-// Convolutions in which every channel has its own kernel, as loops over channels-last memory.
+// Convolutions in which every channel has its own kernel, or groups are narrow, as loops over
+// channels-last memory: see ConvShape::by_channels().
 #pragma once
 
 #include "emulator/kernels/conv/conv_shape.hpp"

@@ -28,6 +28,17 @@ struct ConvShape {
            padding == std::array<int64_t, 3>{0, 0, 0};
   }
   bool depthwise() const { return groups > 1 && group_in() == 1 && group_out() == 1; }
+  // Returns whether the loops of depthwise convolutions compute it: vectors of `lanes` channels
+  // have whole groups, or groups have whole vectors, and the weights of all channels stay in the
+  // cache.
+  bool by_channels(int64_t lanes) const {
+    constexpr int64_t kMostWeights = 80 << 10;  // elements
+    const int64_t width = group_in();
+    const bool parts = lanes % width == 0 && out_channels % lanes == 0 && width <= 8;
+    const bool whole = width % lanes == 0 && width % 8 == 0;
+    return depthwise() || (groups > 1 && group_out() == width && (parts || whole) &&
+                           out_channels * depth() <= kMostWeights);
+  }
 
   // Reads the geometry from the shapes of x [n, c, spatial...], w [out, c / groups, kernel...] and
   // y.

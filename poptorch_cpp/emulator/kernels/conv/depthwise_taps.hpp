@@ -1,4 +1,5 @@
-// The taps of depthwise convolutions, which all their kernels share.
+// The taps of depthwise convolutions and of those with narrow groups, which all their kernels
+// share.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +18,12 @@ struct Taps {
   int count = 0;
 };
 
-// Weights are stored as [channel][tap]; the loops need [tap][channel], which the workspace holds.
+// Weights are stored as [channel][tap, channel of the group]; the loops need [tap, channel of the
+// group][channel], which the workspace holds.
 class Depthwise : public BoundKernel {
  public:
-  explicit Depthwise(const ConvShape& shape) : s_(shape), c_(shape.out_channels) {
+  explicit Depthwise(const ConvShape& shape)
+      : s_(shape), c_(shape.out_channels), width_(shape.group_in()) {
     ns_ = static_cast<int64_t>(s_.flops() / 20);
   }
   int64_t estimated_ns() const override { return ns_; }
@@ -47,13 +50,14 @@ class Depthwise : public BoundKernel {
           const int64_t x = along(2, at[2], kw);
           if (z < 0 || z >= sizes[0] || y < 0 || y >= sizes[1] || x < 0 || x >= sizes[2]) continue;
           taps.from[taps.count] = (first + (z * sizes[1] + y) * sizes[2] + x) * c_;
-          taps.with[taps.count++] = tap * c_;
+          taps.with[taps.count++] = tap * width_ * c_;
         }
       }
     }
   }
+  int64_t weight_rows() const { return s_.taps() * width_; }
   void transpose_weights(const float* w, float* out) const {
-    transpose_matrix(w, s_.taps(), out, c_, c_, s_.taps());
+    transpose_matrix(w, weight_rows(), out, c_, c_, weight_rows());
   }
   int64_t in_image() const { return s_.in_pixels() / s_.batch; }
   int64_t out_image() const { return s_.out_pixels() / s_.batch; }
@@ -88,7 +92,7 @@ class Depthwise : public BoundKernel {
   }
 
   ConvShape s_;
-  int64_t c_, ns_ = 0;
+  int64_t c_, width_, ns_ = 0;
 };
 
 }  // namespace poptorch::emulator

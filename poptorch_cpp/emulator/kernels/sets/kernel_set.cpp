@@ -1,5 +1,6 @@
 // The table of one instruction set.
 #include "emulator/kernels/sets/parts.hpp"
+#include "emulator/kernels/simd/simd.hpp"
 
 #define POPTORCH_TEXT(x) #x
 #define POPTORCH_NAME(x) POPTORCH_TEXT(x)
@@ -36,6 +37,7 @@ void add_kernels(KernelTable& table) {
 // A function, because the parts are constants of other files.
 KernelSet kernels_of_set() {
   return {.name = POPTORCH_NAME(POPTORCH_SET),
+          .lanes = kLanes,
           .gemm = kGemmRoutines,
           .conversions = kConversions,
           .joined = kJoinedSteps,

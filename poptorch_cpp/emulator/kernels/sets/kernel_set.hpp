@@ -62,12 +62,13 @@ struct JoinedSteps {
 
 // The operands of a depthwise convolution for neighbouring output pixels with the same taps. Tap t
 // of pixel p multiplies x[p * step + from[t] + c] by w[with[t] + c] for each channel c. `bias` may
-// be nullptr.
+// be nullptr. If groups have `width` channels, channel c sums over those of its group: the j-th is
+// multiplied by w[with[t] + j * channels + c].
 struct DepthwiseRun {
   const float *x, *w, *bias;
   const int64_t *from, *with;
   int taps;
-  int64_t channels, step;
+  int64_t channels, step, width = 1;
 };
 
 // Sums for `pixels` output pixels of a run, in the order of the taps. Sums go to y, where pixels
@@ -119,8 +120,10 @@ struct HalfBlocks {
 };
 
 // Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
+// With groups of `width` channels, row j of y has the products of b by the j-th channel of its
+// group.
 using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,
-                                int64_t n, int64_t channels, float* y);
+                                int64_t n, int64_t channels, int64_t width, float* y);
 
 // Random numbers, kDrawnAtOnce of them: words of the sequence from number `first`, a multiple of 4,
 // on; and numbers of a distribution made of such words.
@@ -135,6 +138,7 @@ struct RandomRoutines {
 
 struct KernelSet {
   std::string_view name;  // as in POPTORCH_MAX_CPU_ISA
+  int64_t lanes;          // floats of a vector
   GemmRoutines gemm;
   Conversions conversions;
   JoinedSteps joined;

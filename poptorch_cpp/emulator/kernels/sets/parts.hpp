@@ -24,7 +24,7 @@ void depthwise_halves(const HalfDepthwiseRun& run, int64_t pixels, const HalfEnd
 void ordered_sums(const OrderedSums& operands, int64_t rows, int64_t columns,
                   const HalfEnding& ending);
 void add_row_products(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t n,
-                      int64_t channels, float* y);
+                      int64_t channels, int64_t width, float* y);
 
 std::unique_ptr<BoundKernel> bind_scatter_columns(const KernelRequest& request);
 
