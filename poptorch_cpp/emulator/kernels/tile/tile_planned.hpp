@@ -82,6 +82,8 @@ class PlannedProgram final : public TileProgram {
   static bool is_one_run(const Walk& walk, const TileBuffer& buffer);
   static bool is_in_place(const Walk& walk, const TileBuffer& out);
   void load_inputs(Walk& walk, void** registers) const;
+  // Loads an input, whose register holds elements as memory does, from each segment of the tile.
+  void load_segments(const Walk& walk, const TileBuffer& in, std::byte* base, void* slot) const;
   // Loads the elements of a column input for a tile of whole rows.
   void load_column(const Walk& walk, const TileBuffer& in, std::byte* base, void* slot) const;
   void store_output(const Walk& walk, const TileBuffer& out, std::byte* base, void* held) const;

@@ -39,6 +39,37 @@ void gather(const std::byte* memory, int64_t stride, void* tile, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
 }
 
+// Writes a few words, `at(i)` or a vector of those from i on: the last vector may overlap the one
+// before it.
+template <typename Word, typename At>
+void write_few(Word* to, int64_t n, At at) {
+  typedef Word Vector __attribute__((vector_size(16)));
+  constexpr int64_t kWords = 16 / sizeof(Word);
+  if (n < kWords) {
+    for (int64_t i = 0; i < n; ++i) to[i] = at(i, Word());
+    return;
+  }
+  auto write = [&](int64_t i) {
+    const Vector some = at(i, Vector());
+    std::memcpy(to + i, &some, sizeof(some));
+  };
+  for (int64_t i = 0; i + kWords <= n; i += kWords) write(i);
+  write(n - kWords);
+}
+
+// Loads the words of a segment as they are.
+template <typename Word>
+void load_few(const Word* from, int64_t stride, Word* to, int64_t n) {
+  if (stride > 1) return gather<Word>(reinterpret_cast<const std::byte*>(from), stride, to, n);
+  if (stride == 0) {
+    return write_few(to, n, [=]<typename T>(int64_t, T) { return T{} + *from; });
+  }
+  write_few(to, n, [=]<typename T>(int64_t i, T some) {
+    std::memcpy(&some, from + i, sizeof(some));
+    return some;
+  });
+}
+
 }  // namespace
 
 void move_segment(const TileBuffer& buffer, std::byte* memory, int64_t stride, void* tile,
@@ -104,6 +135,18 @@ void PlannedProgram::load_column(const Walk& walk, const TileBuffer& in, std::by
   with_word(in.register_bytes, [&]<typename T>(T) { repeat<T>(words, rows, row_, slot); });
 }
 
+void PlannedProgram::load_segments(const Walk& walk, const TileBuffer& in, std::byte* base,
+                                   void* slot) const {
+  with_word(in.element_bytes, [&]<typename Word>(Word) {
+    Word* to = static_cast<Word*>(slot);
+    for (int s = 0; s < walk.segments; ++s) {
+      const auto* from = reinterpret_cast<const Word*>(address(walk, in, base, s));
+      load_few(from, in.strides.back(), to, walk.length[s]);
+      to += walk.length[s];
+    }
+  });
+}
+
 void PlannedProgram::load_inputs(Walk& walk, void** registers) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const TileBuffer& in = inputs_[i];
@@ -124,6 +167,10 @@ void PlannedProgram::load_inputs(Walk& walk, void** registers) const {
         move_segment(in, element, 0, slot, 1, true);
         continue;
       }
+    }
+    if (in.direct && !one_run && !own) {
+      load_segments(walk, in, walk.buffers[i], slot);
+      continue;
     }
     int64_t done = 0;
     for (int s = 0; done < walk.count; ++s) {
