@@ -42,6 +42,9 @@ class RowJoiner {
         uses_(uses) {}
 
   void run() {
+    for (Node& node : block_) {
+      for_each_block(node, [&](std::vector<Node>& inner) { RowJoiner(plan_, inner, uses_).run(); });
+    }
     note_reductions();
     std::deque<Node> queue(std::make_move_iterator(block_.begin()),
                            std::make_move_iterator(block_.end()));
@@ -55,8 +58,7 @@ class RowJoiner {
  private:
   // Notes the rows of each storage that a reduction reads.
   void note_reductions() {
-    for (Node& node : block_) {
-      for_each_block(node, [&](std::vector<Node>& inner) { RowJoiner(plan_, inner, uses_).run(); });
+    for (const Node& node : block_) {
       if (const int64_t rows = rows_of(node)) {
         reduced_[plan_.value(as<OpNode>(node)->inputs[0]).storage] = rows;
       }
@@ -92,7 +94,8 @@ class RowJoiner {
       const int64_t rows = group_.empty() ? rows_to_begin(node) : rows_;
       const bool fits = rows > 0 && divides(node, rows, accesses);
       if (!fits) accesses = all_accesses(node);
-      const bool waits = conflicts(accesses, waiting_) || (is_stream(node) && a_stream_waits());
+      const bool waits =
+          conflicts(accesses, waiting_) || (keeps_order(node) && one_in_order_waits());
       if (fits && group_.empty()) {
         rows_ = rows;
         group_.push_back({std::move(node), std::move(accesses)});
@@ -111,15 +114,19 @@ class RowJoiner {
     return true;
   }
 
-  // Streams keep their order.
   static bool is_stream(const Node& node) {
     const auto* move = as<TransferNode>(node);
     return move && (move->instruction->kind == Instruction::Kind::kStreamIn ||
                     move->instruction->kind == Instruction::Kind::kStreamOut);
   }
-  bool a_stream_waits() const {
+  // Streams, and ops with a side effect, keep their order.
+  static bool keeps_order(const Node& node) {
+    const auto* op = as<OpNode>(node);
+    return is_stream(node) || (op && op->def->side_effect);
+  }
+  bool one_in_order_waits() const {
     return std::any_of(waiting_.begin(), waiting_.end(),
-                       [](const Member& member) { return is_stream(member.node); });
+                       [](const Member& member) { return keeps_order(member.node); });
   }
 
   // Returns the rows of a group that the node may begin; 0 if it begins none.
