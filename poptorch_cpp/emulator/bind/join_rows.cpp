@@ -226,7 +226,8 @@ class RowJoiner {
   }
 
   RowsNode join() {
-    RowsNode joined{.rows = rows_};
+    RowsNode joined;
+    joined.rows = rows_;
     hold_values();
     RowsSpec spec{.rows = rows_};
     for (Member& member : group_) {

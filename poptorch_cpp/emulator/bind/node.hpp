@@ -59,7 +59,7 @@ struct ChainNode {
 struct Node;
 struct RowsNode {
   int64_t rows = 0;
-  std::vector<Node> members = {};                  // ChainNodes and OpNodes
+  std::vector<Node> members;                       // ChainNodes and OpNodes
   std::vector<ValueId> inputs = {}, outputs = {};  // without those that are held
   KernelCall call = {};
 };
