@@ -72,8 +72,8 @@ struct ValueTable {
     return value(a).storage == value(b).storage && value(a).offset == value(b).offset &&
            value(a).type == value(b).type && value(a).strides == value(b).strides;
   }
-  // Divides the memory of the value into `parts` equal ones. Returns whether an element of `space`
-  // in its r-th part, of as many, is read from the r-th part of the memory.
+  // Divides `space`, with which the value is read, and the value's memory into `parts` equal parts.
+  // Returns whether every element of part r of the space lies in part r of the memory.
   bool is_by_parts(ValueId id, const ir::Shape& space, int64_t parts) const;
   // Returns whether the value has one element for each of `space`, in the order of its memory.
   bool fills(ValueId id, const ir::Shape& space) const {

@@ -1,5 +1,6 @@
-// Kernels that divide into the same rows, as one: it runs all of them on a block of rows, then on
-// the next. What only they use has the memory of a block, in scratch, and stays in the cache.
+// A kernel that consists of kernels which divide into the same rows. It runs all of them on a block
+// of rows, then on the next block. Values that only they use are held in scratch, a block at a
+// time, and stay in the cache.
 #pragma once
 
 #include <memory>

@@ -81,8 +81,8 @@ class BoundKernel {
   // phase 0 then does nothing else. While their values do not change, the engine keeps the
   // workspace and skips phase 0. Empty: phase 0 belongs to every run.
   virtual std::vector<int> prepared_operands() const { return {}; }
-  // Returns whether the kernel's work divides into this many equal parts, one after the other in
-  // operand 0 and in every result. A part needs only its own part of operand 0.
+  // Returns whether the kernel can compute equal parts of its results one at a time. The parts
+  // follow each other in operand 0 and in every result, and each needs only its part of operand 0.
   virtual bool divides_into(int64_t parts) const {
     static_cast<void>(parts);
     return false;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kVectors = 2;  // of channels
 constexpr int kPixels = 6;   // at most; their sums and the weights fill 14 registers
 
-// Groups of this width, a template argument, consist of whole vectors.
+// The template argument `Width` for groups that consist of whole vectors.
 constexpr int kWhole = 0;
 
 // Loads a vector of which each lane has the J-th channel of its group of `Width`.
@@ -177,7 +177,7 @@ void add_products_of_block(const RowProducts& r, int64_t c) {
   });
 }
 
-// The same for rows [j, j + kRows) of groups of whole vectors, and one vector of channels.
+// Adds the products of one vector of channels to rows [j, j + kRows), for groups of whole vectors.
 constexpr int kRows = 8;
 void add_products_of_rows(const RowProducts& r, int64_t width, int64_t c, int64_t j) {
   Widest sums[kRows];

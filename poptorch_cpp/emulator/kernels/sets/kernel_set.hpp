@@ -120,8 +120,8 @@ struct HalfBlocks {
 };
 
 // Adds the products of n pixels of a and b, channel by channel, to y; steps lie between pixels.
-// With groups of `width` channels, row j of y has the products of b by the j-th channel of its
-// group.
+// If groups have `width` channels, row j of y gets, for channel c, the products of b[c] and the
+// j-th channel of a in the group of c.
 using AddRowProducts = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step,
                                 int64_t n, int64_t channels, int64_t width, float* y);
 

@@ -39,8 +39,8 @@ void gather(const std::byte* memory, int64_t stride, void* tile, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
 }
 
-// Writes a few words, `at(i)` or a vector of those from i on: the last vector may overlap the one
-// before it.
+// Writes a few words. at(i, word) returns word i, and at(i, vector) those from i on. The last
+// vector may overlap the one before it.
 template <typename Word, typename At>
 void write_few(Word* to, int64_t n, At at) {
   typedef Word Vector __attribute__((vector_size(16)));
