@@ -88,7 +88,7 @@ def pytest_generate_tests(metafunc):
     elif metafunc.config.getoption("--share") and worlds.SUITE_FOLDER in test.path.parts:
         # For a test with the marker, shares.split() divides the pairs of a case and a
         # configuration.
-        share = "all" if test.get_closest_marker("shared") else shares.of_run()
+        share = "all" if test.get_closest_marker("shared") else shares.of_file(test.path.name)
         none = pytest.param(None, id=pytest.HIDDEN_PARAM)
         names = [none, *worlds.share_of(test.path.name, test.originalname, share)]
     else:
@@ -104,7 +104,7 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item.callspec.params["world"] in worlds.CONFIGS]
     elif config.getoption("--share"):
         one_in = config.getoption("--share-of")
-        items[:], left = shares.split(items, shares.of_run(), one_in)
+        items[:], left = shares.split(items, shares.of_run(), one_in, shares.changed())
     config.hook.pytest_deselected(items=left)
 
 

@@ -2,7 +2,9 @@
 
 `pytest --share` runs a twelfth of the cases of tests with the marker `shared`, and a sixth of the
 pairs of a test and a placement configuration (worlds.py). Twelve commits in a row run all cases,
-and all pairs twice. Tests with the marker `nightly` do not run. The nightly runs all of them.
+and all pairs twice. Files of tests that one of the last twelve commits changed run completely, so
+that a new test does not fail in the share of a later commit. Tests with the marker `nightly` do not
+run. The nightly runs all of them.
 """
 
 import collections
@@ -31,11 +33,30 @@ def of_run():
                 f"WORLD_SHARE is {given!r}. Set it to 0 to {SHARES - 1}, or all."
             )
         return int(given)
-    count = subprocess.run(
-        ["git", "rev-list", "--count", "HEAD"], cwd=pathlib.Path(__file__).parent,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return int(count.stdout) % SHARES
+    return int(_git("rev-list", "--count", "HEAD")) % SHARES
+
+
+@functools.cache
+def changed():
+    """Returns the names of files that the last twelve commits changed.
+
+    It is empty if they changed more than twelve files of tests, as by a change of names everywhere,
+    because a run of all those would take too long.
+    """
+    lines = _git("log", f"-{SHARES}", "--name-only", "--format=", "HEAD").splitlines()
+    names = {path.name for path in map(pathlib.Path, lines) if path.match("test_*.py")}
+    return frozenset(names if len(names) <= SHARES else ())
+
+
+def _git(*words):
+    folder = pathlib.Path(__file__).parent
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def of_file(name):
+    """Returns the share that this run takes of a file's tests."""
+    return "all" if name in changed() else of_run()
 
 
 def taken(things, owner, share, shares=SHARES):
@@ -46,11 +67,12 @@ def taken(things, owner, share, shares=SHARES):
     return [thing for place, thing in enumerate(things, first) if place % shares == share % shares]
 
 
-def split(items, share, of_cases=SHARES):
+def split(items, share, of_cases=SHARES, complete=frozenset()):
     """Divides pytest's items into those that the share runs and those that it leaves out.
 
     Cases of a test with the marker `shared` go to `of_cases` shares, and pairs of a case and a
-    configuration to six. Tests with the marker `nightly` are left out.
+    configuration to six, except in the files named in `complete`. Tests with the marker `nightly`
+    are left out.
     """
     cases, pairs = collections.defaultdict(list), collections.defaultdict(list)
     left = set()
@@ -62,7 +84,9 @@ def split(items, share, of_cases=SHARES):
             of_test[item.nodeid.partition("[")[0]].append(item)
     for of_tests, shares in ((cases, of_cases), (pairs, OF_WORLDS)):
         for test, its in of_tests.items():
-            left |= {*its} - {*taken(its, test, share, shares)}
+            file = test.partition("::")[0].rpartition("/")[2]
+            own = "all" if file in complete else share
+            left |= {*its} - {*taken(its, test, own, shares)}
     return [i for i in items if i not in left], [i for i in items if i in left]
 
 

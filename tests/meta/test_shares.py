@@ -49,6 +49,21 @@ def test_other_cases_and_all_shares_leave_nothing_out():
     assert shares.split(marked, "all") == (marked, [])
 
 
+def test_files_that_changed_run_completely():
+    old, new = ([Item(test, case) for case in range(20)] for test in range(2))
+    runs, left = shares.split(old + new, 3, complete={"test_1.py"})
+    assert (runs, left) == (shares.split(old, 3)[0] + new, shares.split(old, 3)[1])
+
+
+@pytest.mark.parametrize("count, expected", [(12, 12), (13, 0)])
+def test_the_last_commits_tell_what_changed(count, expected, monkeypatch):
+    class Done:
+        stdout = "".join(f"tests/ops/test_{i}.py\n\nsrc/{i}.cpp\n" for i in range(count))
+
+    monkeypatch.setattr(shares.subprocess, "run", lambda *words, **more: Done)
+    assert len(shares.changed.__wrapped__()) == expected
+
+
 @pytest.mark.parametrize("share", [3, "all"])
 def test_no_share_has_the_tests_of_the_night(share):
     night, sound = Item(0, 0, marker="nightly"), Item(1, 0, marker=None)
