@@ -38,10 +38,10 @@ def of_run():
 
 @functools.cache
 def changed():
-    """Returns the names of files that the last twelve commits changed.
+    """Returns the names of the test files that the last twelve commits changed.
 
-    It is empty if they changed more than twelve files of tests, as by a change of names everywhere,
-    because a run of all those would take too long.
+    Returns none if there are more than twelve, for instance after a renaming, because a run of all
+    of them would take too long.
     """
     lines = _git("log", f"-{SHARES}", "--name-only", "--format=", "HEAD").splitlines()
     names = {path.name for path in map(pathlib.Path, lines) if path.match("test_*.py")}

@@ -32,7 +32,9 @@ python -m pytest --config all tests/behaviour        # in each of them
 | `signals` | the outcome depends on signals, kills or process order; `make flaky` repeats it |
 | `nightly` | takes too long for CI; `--share` leaves it out, `make nightly` runs it |
 
-`WORLD_SHARE` selects the share: 0 to 11, or `all`. `make flaky` leaves out the marker `nightly`.
+Test files that one of the last twelve commits changed run completely, unless there are more than
+twelve. `WORLD_SHARE` selects the share: 0 to 11, or `all`. `make flaky` leaves out the marker
+`nightly`.
 
 Each file of `tests/configs` is a placement configuration. It may have a strategy, which models
 without annotations get, and environment variables. Tests assert the same in every configuration:
