@@ -56,7 +56,7 @@ void add_execution(const Program& program, const Instructions& instructions, Ins
   int64_t rounds = std::numeric_limits<int64_t>::max();
   while (rounds > 1 && steps_of(program, rounds, Loops::kAll) > most) rounds /= 2;
   Rounds walked;
-  for (int64_t count : long_loops(program, rounds, Loops::kAll)) walked[count] = rounds;
+  for (const Instruction* loop : long_loops(program, rounds, Loops::kAll)) walked[loop] = rounds;
 
   const auto lanes = add_lanes(program, made.lanes);
   std::vector<Row> rows;

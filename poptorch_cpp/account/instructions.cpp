@@ -5,7 +5,7 @@
 
 #include "account/report.hpp"
 #include "account/simulate.hpp"
-#include "account/walk.hpp"
+#include "account/rounds.hpp"
 #include "program/collective_cost.hpp"
 #include "program/text.hpp"
 #include "support/saturate.hpp"

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "account/simulate.hpp"
-#include "account/walk.hpp"
+#include "account/rounds.hpp"
 #include "program/collective_cost.hpp"
 #include "program/op_work.hpp"
 #include "support/saturate.hpp"

@@ -1,9 +1,9 @@
 #include "account/simulate.hpp"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
+#include "account/condense.hpp"
 #include "account/walk.hpp"
 #include "support/saturate.hpp"
 
@@ -38,36 +38,46 @@ bool on_io_tiles(const Instruction& instruction) {
 
 namespace {
 
-// Round counts that differ by little belong to one loop of a pipeline, whose stages begin and end
-// it at different times. They are ascending.
-using Counts = std::vector<int64_t>;
+// Loops whose round counts differ by little are one loop of a pipeline, whose stages begin and end
+// it at different times. The shortest is the first.
+using Related = std::vector<const Instruction*>;
 
 constexpr int64_t kMostApart = 64;  // rounds
 
-std::vector<Counts> related(const std::set<int64_t>& counts) {
-  std::vector<Counts> groups;
-  for (int64_t count : counts) {
-    if (groups.empty() || count - groups.back().back() > kMostApart) groups.emplace_back();
-    groups.back().push_back(count);
+std::vector<Related> related(const std::vector<const Instruction*>& loops) {
+  std::vector<Related> groups;
+  for (const Instruction* loop : loops) {
+    if (groups.empty() || loop->count - groups.back().back()->count > kMostApart) {
+      groups.emplace_back();
+    }
+    groups.back().push_back(loop);
   }
   return groups;
 }
 
-// After its first rounds, every further round of a loop takes the same time. The time of loops with
-// related counts is extrapolated from walks of `most` / 2 and `most` rounds of the shortest; the
-// others keep their distance to it.
-int64_t extrapolate(const program::Program& program, Rounds walked, std::vector<Counts> groups,
+// After its first rounds, every further round of a loop takes the same time. The time of related
+// loops is extrapolated from walks of `most` / 2 and `most` rounds of the shortest; the others keep
+// their distance to it.
+int64_t extrapolate(const program::Program& program, Rounds walked, std::vector<Related> groups,
                     int64_t most) {
   if (groups.empty()) return walk(program, walked);
-  const Counts counts = groups.back();
+  const Related loops = groups.back();
+  const int64_t shortest = loops.front()->count;
   groups.pop_back();
-  for (int64_t count : counts) walked[count] = most / 2 + count - counts.front();
+  for (const Instruction* loop : loops) walked[loop] = most / 2 + loop->count - shortest;
   const int64_t few = extrapolate(program, walked, groups, most);
-  for (int64_t count : counts) walked[count] = most + count - counts.front();
+  for (const Instruction* loop : loops) walked[loop] = most + loop->count - shortest;
   const int64_t many = extrapolate(program, walked, groups, most);
   const double a_round = static_cast<double>(many - few) / static_cast<double>(most - most / 2);
-  const double rest = a_round * static_cast<double>(counts.front() - most);
+  const double rest = a_round * static_cast<double>(shortest - most);
   return rest < 0x1p62 ? saturating_sum(many, static_cast<int64_t>(rest)) : INT64_MAX;
+}
+
+bool uses_io_tiles(const std::vector<Instruction>& block) {
+  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
+    const auto& inner = instruction.blocks;
+    return on_io_tiles(instruction) || std::any_of(inner.begin(), inner.end(), uses_io_tiles);
+  });
 }
 
 constexpr int64_t kMostSteps = 1 << 19;  // of a walk
@@ -75,15 +85,23 @@ constexpr size_t kMostLongLoops = 3;
 
 }  // namespace
 
-int64_t simulate(const program::Program& program) {
+int64_t simulate(const program::Program& whole) {
+  const bool io_tiles = std::any_of(whole.ipus.begin(), whole.ipus.end(),
+                                    [](const auto& ipu) { return uses_io_tiles(ipu.body); });
+  const program::Program shorter = io_tiles ? program::Program() : condensed(whole);
+  const program::Program& program = io_tiles ? whole : shorter;
   int64_t most = INT64_MAX;
   while (most >= 2 && steps_of(program, most, Loops::kWithEvents) > kMostSteps) most /= 2;
   // Loops that are related to a longer one are shortened with it.
   const int64_t above = most < INT64_MAX ? std::max<int64_t>(most - kMostApart, 1) : most;
-  const auto groups = related(long_loops(program, above, Loops::kWithEvents));
+  auto groups = related(long_loops(program, above, Loops::kWithEvents));
+  groups.erase(groups.begin(),
+               std::find_if(groups.begin(), groups.end(), [&](const Related& loops) {
+                 return loops.back()->count > most;
+               }));
   if (most >= 2 && groups.size() <= kMostLongLoops) return extrapolate(program, {}, groups, most);
   int64_t longest = 0;
-  for (const auto& ipu : program.ipus) longest = std::max(longest, cycles_of(ipu.body));
+  for (const auto& ipu : whole.ipus) longest = std::max(longest, cycles_of(ipu.body));
   return longest;
 }
 

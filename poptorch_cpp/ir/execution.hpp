@@ -90,6 +90,7 @@ struct Execution {
   bool stochastic_rounding = false, floating_point_exceptions = false, check_indices = false;
   uint64_t random_seed = 0;
   Liveness liveness = Liveness::kAlwaysLive;
+  bool separate_host_sync = false;       // a pipeline's IPUs do not wait for each other's host
   bool separate_backward_phase = false;  // the last forward phase is not the first backward phase
   bool outline = true;                   // equal work shares its code
   int64_t io_tiles = 0;                  // of each IPU, reserved for I/O

@@ -101,6 +101,8 @@ const Rows<E, OutputMode, Liveness> kExecution = {
     {"liveness", &E::liveness, "What moves off chip between phases.", {.words = kLivenesses}},
     {"separate_backward_phase", &E::separate_backward_phase,
      "The backward pass begins in a separate phase."},
+    {"separate_host_sync", &E::separate_host_sync,
+     "IPUs of a pipeline compute while one of them exchanges data with the host."},
     {"outline", &E::outline, "Ops of the same kind, shapes and types share their code."},
     {"io_tiles",
      &E::io_tiles,

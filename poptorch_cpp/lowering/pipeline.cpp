@@ -147,9 +147,10 @@ void Crossings::check_state(const ir::Graph& main) const {
 }
 
 std::vector<int> emit_round(Emitter& emitter, const std::vector<std::vector<Block>>& bodies,
-                            int64_t micro_batches) {
+                            int64_t micro_batches, const Instruction& end_of_cycle) {
   std::vector<int> ahead;
   Cloner cloner(emitter);
+  const int64_t cycles = micro_batches + static_cast<int64_t>(bodies.size()) - 1;
   for (size_t ipu = 0; ipu < bodies[0].size(); ++ipu) {
     std::vector<int> stages;
     std::set<int64_t> turns;  // cycles in which a stage begins, or has ended
@@ -160,17 +161,20 @@ std::vector<int> emit_round(Emitter& emitter, const std::vector<std::vector<Bloc
       turns.insert(static_cast<int64_t>(stage) + micro_batches);
     }
     ahead.push_back(stages.empty() ? 0 : stages.back() - stages.front());
+    if (stages.empty()) continue;
+    turns.insert({0, cycles});
     for (auto turn = turns.begin(); turn != turns.end() && std::next(turn) != turns.end(); ++turn) {
       Instruction loop{.kind = Instruction::Kind::kLoop};
       loop.count = *std::next(turn) - *turn;
-      loop.per_micro_batch = true;
       loop.blocks.emplace_back();
       cloner.begin_phase();
       for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
         if (*turn < *stage || *turn >= *stage + micro_batches) continue;
+        loop.per_micro_batch = true;
         Block body = cloner.clone(bodies[*stage][ipu], stages.front() - *stage);
         std::move(body.begin(), body.end(), std::back_inserter(loop.blocks[0]));
       }
+      loop.blocks[0].push_back(end_of_cycle);
       emitter.emit(static_cast<int>(ipu), std::move(loop));
     }
   }

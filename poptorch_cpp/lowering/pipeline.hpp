@@ -52,9 +52,10 @@ class Crossings {
 using Block = std::vector<program::Instruction>;
 
 // Emits one round: `bodies` are the stages' instructions by stage and IPU. Phases of the round
-// (ramp-up, steady state, ramp-down) are separate loops with separate tensors. Returns by how much
+// (ramp-up, steady state, ramp-down) are separate loops with separate tensors. Every IPU with a
+// stage meets the others at the end of each cycle, also where it has no work. Returns by how much
 // each IPU's micro-batch counter runs ahead in a round: the loop around it sets it back.
 std::vector<int> emit_round(Emitter& emitter, const std::vector<std::vector<Block>>& bodies,
-                            int64_t micro_batches);
+                            int64_t micro_batches, const program::Instruction& end_of_cycle);
 
 }  // namespace poptorch::lowering

@@ -50,7 +50,8 @@ class Pipeline {
     emitter_.open_block();
     const std::vector<int> ahead = emit_round(
         emitter_, bodies,
-        training ? main_.execution().gradient_accumulation : main_.execution().device_iterations);
+        training ? main_.execution().gradient_accumulation : main_.execution().device_iterations,
+        program::end_of_cycle(!main_.execution().separate_host_sync));
     if (training) lower_updates(ahead);
     emitter_.close_rounds(rounds, ahead);
   }

@@ -89,7 +89,31 @@ bool picks_rows(const ir::OpDef& def) {
                      [](const auto& operand) { return operand.name == "indices"; });
 }
 
+// The attribute of a sync that ends a cycle: which transfers it carries.
+const Symbol kCarries("carries");
+constexpr const char* kLinks = "links";
+constexpr const char* kLinksAndHost = "links and host";
+
 }  // namespace
+
+bool ends_cycle(const Instruction& instruction) {
+  return instruction.kind == Instruction::Kind::kSync && instruction.attrs.find(kCarries);
+}
+
+bool carries_host(const Instruction& end_of_cycle) {
+  return std::get<std::string>(*end_of_cycle.attrs.find(kCarries)) == kLinksAndHost;
+}
+
+bool is_end_of_cycle(Symbol key, const ir::Attr& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  return key == kCarries && text && (*text == kLinks || *text == kLinksAndHost);
+}
+
+Instruction end_of_cycle(bool carries_host) {
+  Instruction sync{.kind = Instruction::Kind::kSync};
+  sync.attrs.set(kCarries, std::string(carries_host ? kLinksAndHost : kLinks));
+  return sync;
+}
 
 void take_row(Instruction& instruction, const ir::OpDef& def) {
   instruction.view = def.is_view();

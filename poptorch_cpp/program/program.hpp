@@ -71,7 +71,7 @@ struct Instruction {
     kCopy,          // inputs[0] → outputs[0] on one IPU
     kSend,          // inputs[0] to IPU `peer` through `channel`; never waits
     kReceive,       // outputs[0] from IPU `peer` through `channel`; waits for the send's turn
-    kSync,          // waits for every IPU of the replica
+    kSync,          // waits for every IPU of the replica; with attr "carries", see ends_cycle()
     kStreamIn,      // next transfer of stream `channel` → outputs[0]
     kStreamOut,     // inputs[0] → next transfer of stream `channel`
     kOffChipLoad,   // row inputs[0] (i32 scalar, or attr "row") of remote buffer `channel` →
@@ -207,6 +207,16 @@ int64_t instruction_count(const Program& program);
 // collective. It also adds optional operands that are left out at the end, as kNoTensor: kernels
 // find results after all operands of the row.
 void take_row(Instruction& instruction, const ir::OpDef& def);
+
+// Returns whether a sync ends a cycle of a pipeline: in the cost model, all transfers between IPUs
+// of a cycle take place at its end. The emulator does not wait there, since channels keep the order.
+bool ends_cycle(const Instruction& instruction);
+// Returns whether the end of a cycle also carries the transfers with the host.
+bool carries_host(const Instruction& end_of_cycle);
+// Returns whether an attribute of a sync makes it the end of a cycle.
+bool is_end_of_cycle(Symbol key, const ir::Attr& value);
+// Returns the end of a cycle.
+Instruction end_of_cycle(bool carries_host);
 
 // Returns " (model.py:42, in module 'encoder')" for the op that an instruction stems from, as far
 // as known.

@@ -152,7 +152,8 @@ class Verifier {
     for (const auto& [key, value] : instruction.attrs) {
       const bool fits = (key == "row" && std::holds_alternative<int64_t>(value)) ||
                         (key == "overlap" && std::holds_alternative<std::string>(value)) ||
-                        (key == "io_tiles" && std::holds_alternative<bool>(value));
+                        (key == "io_tiles" && std::holds_alternative<bool>(value)) ||
+                        (instruction.kind == Kind::kSync && is_end_of_cycle(key, value));
       if (!fits) {
         fail("'", word(instruction), "' has the attribute ", key, "=", ir::attr_text(value), ".");
       }

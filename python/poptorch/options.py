@@ -125,8 +125,11 @@ class Options(OptionsRows):
             assign=lambda o, _, value: setters.set_ipu_model(o, value)),
         Row("connectionType", int(enums.ConnectionType.Always), member(enums.ConnectionType), RUN,
             "Select when the model attaches to a device."),
-        Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), RECORDED,
-            "Select the IPUs that synchronise with each other."),
+        Row("syncPattern", int(enums.SyncPattern.Full), member(enums.SyncPattern), COMPILE,
+            "Select the IPUs that wait for each other. SinglePipeline: a pipeline's IPUs do not "
+            "wait for transfers of others with the host.",
+            says={"separate_host_sync":
+                      lambda o: o.sync_pattern == enums.SyncPattern.SinglePipeline}),
         Row("useIpuId", None, whole(0), RUN,
             "Select a device of the pool by number: single IPUs come first, then pairs, and so on.",
             attribute="ipu_id", argument="ipu_id", created=True),

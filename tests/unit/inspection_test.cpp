@@ -84,6 +84,13 @@ int64_t sum(const Numbers& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), int64_t{0});
 }
 
+// Returns rounds that walk `count` of each long loop.
+Rounds rounds(const program::Program& program, int64_t count) {
+  Rounds walked;
+  for (const auto* loop : long_loops(program, 999'999, Loops::kAll)) walked[loop] = count;
+  return walked;
+}
+
 TEST(Inspect, InstructionsAreRowsDepthFirst) {
   const Inspection found = inspect(parsed(kPipeline));
   EXPECT_EQ(found.instructions.column("ipu"), (Numbers{0, 0, 0, 0, 1, 1, 1, 1}));
@@ -187,9 +194,9 @@ TEST(Inspect, AProgramThatIsTooLongEndsEarly) {
 TEST(Inspect, AnObserverChangesNoTime) {
   for (const char* text : {kPipeline, kNested}) {
     const program::Program program = parsed(text);
-    const Rounds walked{{1'000'000, 1'000'000}};
+    const Rounds walked = rounds(program, 1'000'000);
     int64_t events = 0;
-    const int64_t seen = walk(program, {{1'000'000, 5}}, [&](const Event&) { ++events; });
+    const int64_t seen = walk(program, rounds(program, 5), [&](const Event&) { ++events; });
     EXPECT_EQ(seen, walk(program, walked));
     EXPECT_GT(events, 0);
   }

@@ -24,6 +24,14 @@ bool share_memory(const program::Program& program) {
                      [](const auto& ipu) { return goes_off_chip(ipu.body); });
 }
 
+// Returns whether an IPU of a pipeline only waits for others.
+bool only_ends_cycles(const std::vector<Node>& body) {
+  return std::all_of(body.begin(), body.end(), [](const Node& node) {
+    const auto* transfer = as<TransferNode>(node);
+    return transfer && program::ends_cycle(*transfer->instruction);
+  });
+}
+
 class CodeEmitter {
  public:
   CodeEmitter(Plan& plan, Code& code, CodeRegions& regions, bool meets)
@@ -85,6 +93,7 @@ class CodeEmitter {
   void emit(ReorderNode& node) { emit_kernel(node.call, nullptr); }
 
   void emit(LoopNode& node) {
+    if (only_ends_cycles(node.body)) return;
     const Instruction& loop = *node.instruction;
     const int32_t counter = ipu_->loops++;
     const int32_t begin = here();
@@ -135,7 +144,7 @@ class CodeEmitter {
 
   void emit(const TransferNode& node) {
     const Instruction& instruction = *node.instruction;
-    if (instruction.kind == Kind::kSync && !meets_) return;
+    if (instruction.kind == Kind::kSync && (!meets_ || program::ends_cycle(instruction))) return;
     static constexpr std::pair<Kind, Step::Kind> kKinds[] = {
         {Kind::kSend, Step::Kind::kSend},           {Kind::kReceive, Step::Kind::kReceive},
         {Kind::kSync, Step::Kind::kSync},           {Kind::kStreamIn, Step::Kind::kStreamIn},
