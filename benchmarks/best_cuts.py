@@ -1,9 +1,11 @@
 """The best cuts of a model, found by branch and bound: exact without costing all cuts.
 
 A stage has the ops of its parts, whatever the other cuts are; a stage with more parts has more. A
-run takes at least the cycles of the ops of each IPU. So a program with a stage bounds from below
-all programs with a stage of the same IPU that has these parts. Cuts whose bound is not below the
-best known run are left out. Each further program checks that its stages agree with the bounds.
+run takes at least the cycles of the ops of each IPU, and those of the longest stream with the host,
+during which all IPUs wait and which do not depend on the cuts. So a program with a stage bounds
+from below all programs with a stage of the same IPU that has these parts. Cuts whose bound is not
+below the best known run are left out. Each further program checks that its stages and transfers
+agree with the bounds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +18,11 @@ Firsts = tuple[int, ...]  # the numbers of the first parts of all stages: the fi
 
 @dataclass(frozen=True)
 class Run:
-    """The cycles of a run, and those of the ops of each IPU in it."""
+    """The cycles of a run, and those of the ops of each IPU and of the longest stream in it."""
 
     cycles: int
     ops: tuple[int, ...]
+    host: int = 0
 
 
 class BestCuts:
@@ -29,10 +32,14 @@ class BestCuts:
         parts: The number of parts.
         stages: The number of stages, each with at least one part.
         cost: Returns the run with the given first parts; called once for each.
+        within: No cuts are faster than the best ones found by more than this factor.
     """
 
-    def __init__(self, parts: int, stages: int, cost: Callable[[Firsts], Run]) -> None:
-        self._parts, self._stages, self._cost = parts, stages, cost
+    def __init__(
+        self, parts: int, stages: int, cost: Callable[[Firsts], Run], within: float = 1.0
+    ) -> None:
+        self._parts, self._stages, self._cost, self._within = parts, stages, cost, within
+        self._host: int | None = None
         self._runs: dict[Firsts, Run] = {}
         self._best: Firsts = ()
         # Cycles of ops by IPU, first part and end: at least those of stages with some of the
@@ -62,7 +69,7 @@ class BestCuts:
         pending: list[Firsts] = [(0,)]
         while pending:
             firsts = pending.pop()
-            if self._bound(firsts) >= self._runs[self._best].cycles:
+            if self._bound(firsts) * self._within >= self._runs[self._best].cycles:
                 continue
             if len(firsts) == self._stages:
                 yield firsts
@@ -71,10 +78,11 @@ class BestCuts:
             pending += [(*firsts, end) for end in reversed(ends)]
 
     def _bound(self, firsts: Firsts) -> float:
-        """Returns the least cycles of the slowest stage of cuts that begin with `firsts`."""
+        """Returns the least cycles of a run with cuts that begin with `firsts`."""
+        assert self._host is not None  # of the start
         pairs = enumerate(zip(firsts[:-1], firsts[1:], strict=True))
         known = max((self._least[k, first, end] for k, (first, end) in pairs), default=0)
-        return max(known, self._rest(len(firsts) - 1)[firsts[-1]])
+        return self._host + max(known, self._rest(len(firsts) - 1)[firsts[-1]])
 
     def _rest(self, ipu: int) -> numpy.ndarray:
         """Returns, by the first part of an IPU, the bound of its stage and those after it."""
@@ -90,6 +98,13 @@ class BestCuts:
         if firsts in self._runs:
             return
         run = self._runs[firsts] = self._cost(firsts)
+        if self._host is None:
+            self._host = run.host
+        if run.host != self._host:
+            raise ValueError(
+                f"The longest stream takes {run.host:,} cycles with the cuts {firsts}, and "
+                f"{self._host:,} with others: the search is not exact."
+            )
         if not self._best or run.cycles < self._runs[self._best].cycles:
             self._best = firsts
         ends = (*firsts[1:], self._parts)

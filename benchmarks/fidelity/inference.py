@@ -33,17 +33,18 @@ class Encoder(nn.Module):
 
 @dataclass(frozen=True)
 class Inference:
-    """A published throughput of a model in float16."""
+    """A published throughput of a model."""
 
     name: str
     build: Callable[[], nn.Module]
     inputs: tuple
     published: float
+    dtype: torch.dtype = torch.float16
 
     def predicted(self) -> float:
         """Returns the samples a second of the cost model, without transfers to the host."""
         with torch.device("meta"):
-            model = self.build().eval().half()
+            model = self.build().eval().to(self.dtype)
         options = poptorch.Options().useOfflineIpuTarget(21)
         options.Precision.setPartialsType(torch.half)
         wrapped = poptorch.inferenceModel(model, options)
@@ -57,11 +58,11 @@ class Inference:
 def inference_points() -> list[Inference]:
     """Returns the published points."""
 
-    def tokens(batch):
-        return (torch.zeros(batch, 128, dtype=torch.int32),) * 3
+    def tokens(batch, length=128):
+        return (torch.zeros(batch, length, dtype=torch.int32),) * 3
 
-    def base():
-        return Encoder(768, 12, 128)
+    def base(length=128):
+        return Encoder(768, 12, length)
 
     def images(batch, dtype):
         return (torch.zeros(batch, 3, 224, 224, dtype=dtype),)
@@ -81,6 +82,16 @@ def inference_points() -> list[Inference]:
     for batch, rate in published:
         name = f"ResNet-50, batch {batch}"
         points.append(Inference(name, vision.ResNet50, images(batch, torch.uint8), rate))
+    for batch, rate in ((1, 1759), (2, 2316), (4, 2864), (8, 3321), (16, 3756)):
+        name, inputs = f"ResNet-50, float32, batch {batch}", images(batch, torch.uint8)
+        points.append(Inference(name, vision.ResNet50, inputs, rate, torch.float32))
+    for dtype, title, rates in (
+        (torch.float16, "", (664, 844, 1068, 1208)),
+        (torch.float32, ", float32", (432, 525)),
+    ):
+        for power, rate in enumerate(rates):
+            name, inputs = f"BERT-base SL256{title}, batch {2**power}", tokens(2**power, 256)
+            points.append(Inference(name, lambda: base(256), inputs, rate, dtype))
     return points
 
 

@@ -16,12 +16,14 @@ using StageReport = poptorch::StageCost;
 using OpReport = poptorch::OpCost;
 using CollectiveReport = poptorch::CollectiveCost;
 
-// A host stream: what its transfers may overlap with, and whether they do.
+// A host stream: what its transfers take and may overlap with, and whether they do.
 struct StreamReport {
   std::string name;
   bool to_device = false;
   std::string overlap = "none";  // the loop's name
   bool overlaps = false;
+  int ipu = 0;                    // that transfers it
+  int64_t bytes = 0, cycles = 0;  // of all transfers in a run
 };
 
 // Counts completed runs and measures them on this host, in seconds of the steady clock.

@@ -256,14 +256,26 @@ void add_work(const Program& program, Report& report) {
   }
 }
 
-void note_overlaps(const std::vector<Instruction>& block, std::vector<StreamReport>& streams) {
+void note_transfers(const Program& program, const std::vector<Instruction>& block, int ipu,
+                    int64_t times, std::vector<StreamReport>& streams) {
   for (const Instruction& instruction : block) {
-    if (const ir::Attr* overlap = instruction.attrs.find("overlap")) {
+    if (instruction.kind == Kind::kStreamIn || instruction.kind == Kind::kStreamOut) {
       StreamReport& stream = streams[instruction.channel];
-      stream.overlap = std::get<std::string>(*overlap);
-      stream.overlaps = on_io_tiles(instruction);
+      stream.ipu = ipu;
+      const int64_t bytes = saturating_product(times, moved_bytes(program, instruction));
+      stream.bytes = support::saturating_sum(stream.bytes, bytes);
+      const int64_t cycles = saturating_product(times, instruction.cycles);
+      stream.cycles = support::saturating_sum(stream.cycles, cycles);
+      if (const ir::Attr* overlap = instruction.attrs.find("overlap")) {
+        stream.overlap = std::get<std::string>(*overlap);
+        stream.overlaps = on_io_tiles(instruction);
+      }
     }
-    for (const auto& inner : instruction.blocks) note_overlaps(inner, streams);
+    const bool loop = instruction.kind == Kind::kLoop;
+    for (const auto& inner : instruction.blocks) {
+      note_transfers(program, inner, ipu,
+                     loop ? saturating_product(times, instruction.count) : times, streams);
+    }
   }
 }
 
@@ -271,7 +283,10 @@ void add_streams(const Program& program, Report& report) {
   for (const program::Stream& stream : program.streams) {
     report.streams.push_back({.name = stream.host.name.text(), .to_device = stream.host.to_device});
   }
-  for (const auto& ipu : program.ipus) note_overlaps(ipu.body, report.streams);
+  for (size_t ipu = 0; ipu < program.ipus.size(); ++ipu) {
+    note_transfers(program, program.ipus[static_cast<int>(ipu)].body, static_cast<int>(ipu), 1,
+                   report.streams);
+  }
 }
 
 }  // namespace

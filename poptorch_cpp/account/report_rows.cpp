@@ -53,6 +53,9 @@ const std::vector<Figure<StreamReport>>& figures_of(const StreamReport&) {
       {"overlap", &S::overlap, "",
        "The loop with which the transfers of the stream may overlap, or none."},
       {"overlaps", &S::overlaps, "", "Whether the transfers overlap with that loop."},
+      {"ipu", &S::ipu, "", "The IPU that transfers the stream."},
+      {"bytes", &S::bytes, "bytes", "Bytes of all its transfers in a run."},
+      {"cycles", &S::cycles, "cycles", "Cycles of all its transfers in a run."},
   };
   return rows;
 }

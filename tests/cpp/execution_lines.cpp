@@ -70,6 +70,7 @@ std::map<std::string, Case> cases() {
       .outputMode(poptorch::OutputMode::EveryN, 3)
       .randomSeed(0xfedcba9876543210)
       .autoRoundNumIPUs()
+      .syncPattern(poptorch::SyncPattern::SinglePipeline)
       .memoryLimit(poptorch::MemoryLimit::Off);
   all["checks"]
       .options.enableFloatingPointExceptions(true)

@@ -11,12 +11,15 @@ PARTS = 12
 
 
 class Pipeline:
-    """A pipeline of random parts; a run also takes the copies and the waiting of its cuts."""
+    """A pipeline of random parts; a run also takes the copies and the waiting of its cuts, and a
+    stream with the host.
+    """
 
     def __init__(self, seed):
         self.draw = random.Random(seed)
         self.parts = [self.draw.randint(1, 100) for _ in range(PARTS)]
         self.costed = []
+        self.host = self.draw.choice([0, 200])
         self.copies = [self.draw.randint(0, 80) for _ in range(PARTS + 1)]
 
     def cost(self, firsts):
@@ -28,7 +31,8 @@ class Pipeline:
         ends = (*firsts[1:], PARTS)
         pairs = enumerate(zip(firsts, ends, strict=True))
         ops = [(k + 1) * sum(self.parts[first:end]) for k, (first, end) in pairs]
-        return Run(max(ops) + sum(self.copies[first] for first in firsts), tuple(ops))
+        cycles = max(ops) + sum(self.copies[first] for first in firsts) + self.host
+        return Run(cycles, tuple(ops), self.host)
 
 
 def every(stages):
@@ -46,6 +50,17 @@ def test_the_best_cuts_are_those_of_all_cuts(seed, stages):
     assert search.costed == len(pipeline.costed) <= len(every(stages))
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_with_a_tolerance_fewer_cuts_are_costed(seed):
+    pipeline, start = Pipeline(seed), every(4)[0]
+    search = BestCuts(PARTS, 4, pipeline.cost, within=1.2)
+    _, cycles = search.run(start)
+    assert cycles <= 1.2 * min(pipeline.run(each).cycles for each in every(4))
+    exact = BestCuts(PARTS, 4, pipeline.run)
+    exact.run(start)
+    assert search.costed <= exact.costed
+
+
 def test_a_good_start_rules_out_most_cuts():
     pipeline = Pipeline(1)
     pipeline.copies = [0] * (PARTS + 1)
@@ -53,6 +68,14 @@ def test_a_good_start_rules_out_most_cuts():
     search = BestCuts(PARTS, 5, pipeline.cost)
     assert search.run(best)[0] == best
     assert search.costed < len(every(5)) / 10
+
+
+def test_a_host_whose_cycles_depend_on_the_cuts_is_an_error():
+    def cost(firsts):
+        return Run(1000, (1, 1, 1), firsts[1])
+
+    with pytest.raises(ValueError, match="The longest stream takes 2 cycles .* not exact"):
+        BestCuts(6, 3, cost).run((0, 1, 2))
 
 
 def test_a_stage_whose_cycles_depend_on_other_cuts_is_an_error():

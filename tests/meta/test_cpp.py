@@ -250,7 +250,7 @@ def counts(o):
     o.deviceIterations(2).replicationFactor(4).autoRoundNumIPUs().randomSeed(0xFEDCBA9876543210)
     o.inputReplicaGrouping(2, poptorch.CommGroupType.Orthogonal)
     o.outputMode(poptorch.OutputMode.EveryN, 3).Training.gradientAccumulation(3)
-    o.Emulator.memoryLimit("off")
+    o.syncPattern(poptorch.SyncPattern.SinglePipeline).Emulator.memoryLimit("off")
 
 
 def checks(o):

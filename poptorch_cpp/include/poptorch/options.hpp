@@ -25,6 +25,10 @@ enum class MeanReductionStrategy { Running, Post };
 enum class CommGroupType { All, Consecutive, Orthogonal, NoGrouping };
 enum class VariableRetrievalMode { OnePerGroup, AllReplicas };
 
+// Selects which IPUs of a pipeline wait for each other: all at every transfer, or with
+// SinglePipeline not at those of others with the host. ReplicaAndLadder is modelled as Full.
+enum class SyncPattern { Full, SinglePipeline, ReplicaAndLadder };
+
 // Selects what happens when a program does not fit into an IPU.
 enum class MemoryLimit { Warn, Error, Off };
 
@@ -71,6 +75,7 @@ class Options {
   // Only EveryN uses `period`.
   Options& outputMode(OutputMode mode, int64_t period = 1);
   Options& executionStrategy(const ExecutionStrategy& strategy);
+  Options& syncPattern(SyncPattern pattern);
   // Reserves the next power of two of IPUs for another number, which is an error otherwise.
   Options& autoRoundNumIPUs(bool round = true);
   Options& randomSeed(uint64_t seed);

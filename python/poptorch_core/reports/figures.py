@@ -39,6 +39,9 @@ class StreamFigures(TypedDict):
     to_device: bool
     overlap: str
     overlaps: bool
+    ipu: int
+    bytes: int
+    cycles: int
 
 
 class StageFigures(TypedDict):

@@ -105,6 +105,10 @@ O& O::setWeightLocation(const L& settings) { return location("weights", settings
 O& O::setOptimizerLocation(const L& settings) { return location("optimiser_state", settings); }
 O& O::setAccumulatorLocation(const L& settings) { return location("accumulators", settings); }
 
+Options& Options::syncPattern(SyncPattern pattern) {
+  return set("separate_host_sync", pattern == SyncPattern::SinglePipeline);
+}
+
 Options& Options::memoryLimit(MemoryLimit limit) {
   return set("memory_limit", account::word(core_value(limit)));
 }

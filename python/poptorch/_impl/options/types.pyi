@@ -858,12 +858,14 @@ class OptionsRows(OptionGroup):
             poptorch.Error: A number is not in the range of the option.
         """
     def syncPattern(self, sync_pattern: SyncPattern) -> Self:
-        """Select the IPUs that synchronise with each other.
+        """Select the IPUs that wait for each other. SinglePipeline: a pipeline's IPUs do not wait
+        for transfers of others with the host.
 
-        Default: 0. Takes effect at: recorded only: the emulator's values do not depend on it.
+        Default: 0. Takes effect at: compilation.
 
         Args:
-            sync_pattern: Recorded: SyncPattern.Full, SinglePipeline or ReplicaAndLadder.
+            sync_pattern: SyncPattern.Full, SinglePipeline, or ReplicaAndLadder, which is
+                modelled as Full.
 
         Returns:
             The options, so that calls can be chained.

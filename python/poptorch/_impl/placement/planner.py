@@ -185,8 +185,8 @@ def plan(
     does not; else the faster one wins. Existing blocks are ignored. Nothing runs, so model and
     inputs may be on device "meta".
 
-    The options that are proposed concern recomputation, the optimiser's state, the micro-batch and
-    the replicas. Each comes with its estimate.
+    The options that are proposed concern recomputation, the pattern of synchronisation, the
+    optimiser's state, the micro-batch and the replicas. Each comes with its estimate.
 
     Args:
         model: The model, or a wrapper, whose options, optimiser and kind are then the defaults.

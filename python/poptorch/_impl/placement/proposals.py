@@ -9,6 +9,7 @@ from poptorch._impl.inspection.estimate import Estimate
 from poptorch._impl.options import core_table
 from poptorch._impl.options.definitions import TensorLocationSettings
 from poptorch._impl.placement import planned_cuts
+from poptorch.enums import SyncPattern
 from poptorch.options import Options
 from poptorch_core import Error
 from torch.utils import _pytree as pytree
@@ -171,6 +172,8 @@ def _proposal(change: _Change, found: Estimate, base: Estimate) -> Proposal:
 def _changes(subject: Subject, estimate: Estimate) -> Iterator[_Change]:
     if subject.training and len(estimate.ipus) > 1:
         yield _recomputation(subject)
+    if len(estimate.ipus) > 1 and subject.options.sync_pattern != SyncPattern.SinglePipeline:
+        yield _own_transfers()
     optimiser = sum(ipu["optimiser_bytes"] for ipu in estimate.report["ipus"])
     if subject.training and optimiser and estimate.streaming_capacity:
         yield _off_chip(sharded=False)
@@ -197,6 +200,16 @@ def _recomputation(subject: Subject) -> _Change:
 
     name = "without recomputation" if recomputes else "with recomputation"
     return _Change("recompute", name, (f'options._Popart.set("autoRecomputation", {kind})',), make)
+
+
+def _own_transfers() -> _Change:
+    """IPUs do not wait for the transfers of others with the host."""
+
+    def make(subject: Subject) -> Subject:
+        return _with_options(subject, lambda o: o.syncPattern(SyncPattern.SinglePipeline))
+
+    lines = ("options.syncPattern(poptorch.SyncPattern.SinglePipeline)",)
+    return _Change("sync", "sync pattern SinglePipeline", lines, make)
 
 
 def _off_chip(sharded: bool) -> _Change:
