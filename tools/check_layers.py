@@ -72,6 +72,7 @@ REACH = {
     "ir/execution.hpp": 60,
     "reference/random_key.hpp": 110,  # five numbers, which every kernel's arguments have
     "emulator/kernels/base/memory_layout.hpp": 110,  # an enumeration, in every kernel's request
+    "program/base.hpp": 110,  # an enumeration and ids
     "emulator/transport/fabric.hpp": 25,
     "emulator/engine.hpp": 15,
 }

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "account/report.hpp"
-#include "account/simulate.hpp"
 #include "account/rounds.hpp"
+#include "account/simulate.hpp"
 #include "program/collective_cost.hpp"
 #include "program/text.hpp"
 #include "support/saturate.hpp"

@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
-#include "account/simulate.hpp"
 #include "account/rounds.hpp"
+#include "account/simulate.hpp"
 #include "program/collective_cost.hpp"
 #include "program/op_work.hpp"
 #include "support/saturate.hpp"

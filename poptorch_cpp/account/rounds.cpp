@@ -67,9 +67,9 @@ class LongLoops {
   }
 
   std::vector<const Instruction*> take() {
-    std::stable_sort(
-        found_.begin(), found_.end(),
-        [](const Instruction* a, const Instruction* b) { return a->count < b->count; });
+    std::stable_sort(found_.begin(), found_.end(), [](const Instruction* a, const Instruction* b) {
+      return a->count < b->count;
+    });
     return std::move(found_);
   }
 

@@ -96,9 +96,8 @@ int64_t simulate(const program::Program& whole) {
   const int64_t above = most < INT64_MAX ? std::max<int64_t>(most - kMostApart, 1) : most;
   auto groups = related(long_loops(program, above, Loops::kWithEvents));
   groups.erase(groups.begin(),
-               std::find_if(groups.begin(), groups.end(), [&](const Related& loops) {
-                 return loops.back()->count > most;
-               }));
+               std::find_if(groups.begin(), groups.end(),
+                            [&](const Related& loops) { return loops.back()->count > most; }));
   if (most >= 2 && groups.size() <= kMostLongLoops) return extrapolate(program, {}, groups, most);
   int64_t longest = 0;
   for (const auto& ipu : whole.ipus) longest = std::max(longest, cycles_of(ipu.body));

@@ -241,7 +241,7 @@ class Machines {
     return true;
   }
 
-  // Lets IPUs that all wait at a sync go on. The end of a pipeline's cycle first carries its
+  // Continues IPUs that all wait at a sync. The end of a pipeline's cycle first carries its
   // transfers: those with the host, then those between IPUs.
   bool meet() {
     int64_t host = 0, links = 0;

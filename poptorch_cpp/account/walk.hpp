@@ -23,9 +23,9 @@ using Observer = std::function<void(const Event&)>;
 // Returns the cycles until the last IPU is done. Loops and branches without events are taken as a
 // whole. An observer receives each instruction that takes any cycles, in the order of its IPU's
 // compute tiles or IO tiles, including those in loops. Transfers that
-// the end of a pipeline's cycle carries follow the other work of the cycle. Rounds that `walked` leaves out of a loop
-// are then one event before the next instruction, each as long as the last round walked. Without an
-// observer they take no time.
+// the end of a pipeline's cycle carries follow the other work of the cycle. Rounds that `walked`
+// leaves out of a loop are then one event before the next instruction, each as long as the last
+// round walked. Without an observer they take no time.
 int64_t walk(const program::Program& program, const Rounds& walked, const Observer& observer = {});
 
 }  // namespace poptorch::account

@@ -1,5 +1,6 @@
 #include "lowering/code_size.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <unordered_set>
 
@@ -12,6 +13,13 @@ namespace {
 using program::Instruction;
 using program::TensorId;
 
+// Returns whether an instruction only waits for other IPUs of a pipeline.
+bool waits_only(const Instruction& instruction) {
+  if (instruction.kind != Instruction::Kind::kLoop) return program::ends_cycle(instruction);
+  const auto& block = instruction.blocks[0];
+  return std::all_of(block.begin(), block.end(), program::ends_cycle);
+}
+
 // Counts the instructions of an IPU's code, and their kinds (op and operand types).
 class CodeSize {
  public:
@@ -19,6 +27,7 @@ class CodeSize {
 
   void add(const std::vector<Instruction>& block) {
     for (const Instruction& instruction : block) {
+      if (waits_only(instruction)) continue;
       ++instructions;
       kinds_.insert(kind_of(instruction));
       for (const auto& inner : instruction.blocks) add(inner);

@@ -13,6 +13,7 @@
 #include "ir/limits.hpp"
 #include "ir/slots.hpp"
 #include "ir/source_location.hpp"
+#include "program/base.hpp"
 #include "support/table.hpp"
 
 namespace poptorch::ir {
@@ -32,18 +33,6 @@ constexpr int64_t kMaxMicroBatches = int64_t{1} << 40;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;  // an offset, or what an IPU needs
 constexpr int kMaxChannels = 1 << 20;            // between IPUs of a replica
 constexpr int kMaxAhead = 1 << 20;               // micro-batches, in rewinds and offsets
-
-// The memory that an address is relative to.
-enum class Base : uint8_t {
-  kArena,     // the IPU's arena; `offset` from the memory plan
-  kState,     // state slot `index` of Program::states
-  kConstant,  // literal `index` of Program::constants
-  kStream,    // staging buffer of stream `index`: the current transfer, on the host's side
-  kStash,     // stash `index`: the slot (micro-batch modulo depth) of Program::stashes
-};
-
-using TensorId = int32_t;
-constexpr TensorId kNoTensor = -1;
 
 // A logical tensor on one IPU. Two tensors with one address share memory at different times, or
 // alias: a result written in place has the address of the operand.
@@ -209,7 +198,8 @@ int64_t instruction_count(const Program& program);
 void take_row(Instruction& instruction, const ir::OpDef& def);
 
 // Returns whether a sync ends a cycle of a pipeline: in the cost model, all transfers between IPUs
-// of a cycle take place at its end. The emulator does not wait there, since channels keep the order.
+// of a cycle take place at its end. The emulator does not wait there, since channels keep the
+// order.
 bool ends_cycle(const Instruction& instruction);
 // Returns whether the end of a cycle also carries the transfers with the host.
 bool carries_host(const Instruction& end_of_cycle);

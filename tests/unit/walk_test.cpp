@@ -69,8 +69,7 @@ ipu 1 @[arena=80] {
 
 TEST(Walk, EndsOfCyclesCarryTransfersWithTheHostAndThenBetweenIpus) {
   // Work, host and links of the ramp-up, two cycles of both IPUs, and the ramp-down.
-  EXPECT_EQ(walk(pipeline(3, "links and host"), {}),
-            (5 + 7 + 2) + 2 * (30 + 7 + 2) + (30 + 4));
+  EXPECT_EQ(walk(pipeline(3, "links and host"), {}), (5 + 7 + 2) + 2 * (30 + 7 + 2) + (30 + 4));
 }
 
 TEST(Walk, OtherIpusNeedNotWaitForTransfersWithTheHost) {

@@ -8,6 +8,7 @@
 #include "emulator/bound/kernel_spec.hpp"
 #include "emulator/kernels/base/kernel.hpp"
 #include "ir/op_def.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
 

@@ -1,5 +1,7 @@
 #include "emulator/bound/kernel_spec.hpp"
 
+#include "program/program.hpp"
+
 namespace poptorch::emulator {
 namespace {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/bound/text.hpp"
+#include "program/program.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {

@@ -5,6 +5,7 @@
 #include "emulator/bound/print_values.hpp"
 #include "emulator/bound/text.hpp"
 #include "program/items.hpp"
+#include "program/program.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {

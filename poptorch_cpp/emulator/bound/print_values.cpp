@@ -4,6 +4,7 @@
 
 #include "emulator/bound/text.hpp"
 #include "program/items.hpp"
+#include "program/program.hpp"
 #include "support/strings.hpp"
 
 namespace poptorch::emulator {

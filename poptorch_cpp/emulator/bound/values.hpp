@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "emulator/kernels/base/memory_layout.hpp"
-#include "program/program.hpp"
+#include "ir/type.hpp"
+#include "program/base.hpp"
+#include "support/symbol.hpp"
 #include "support/table.hpp"
 
 namespace poptorch::emulator {

@@ -1,4 +1,5 @@
 #include "emulator/bound/verify.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
 namespace {

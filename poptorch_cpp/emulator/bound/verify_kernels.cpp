@@ -2,6 +2,7 @@
 
 #include "emulator/bound/verify.hpp"
 #include "emulator/kernels/base/kernel.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "emulator/bound/verify.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -1,5 +1,6 @@
 #include "emulator/bound/text.hpp"
 #include "emulator/bound/verify.hpp"
+#include "program/program.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/kernels/base/relayout.hpp"
+#include "program/program.hpp"
 #include "program/replica_groups.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"

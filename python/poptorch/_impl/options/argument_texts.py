@@ -116,7 +116,7 @@ TEXTS: dict[str, dict[str, str]] = {
         "Never (compile only)."
     },
     "syncPattern": {
-        "sync_pattern": "SyncPattern.Full, SinglePipeline, or ReplicaAndLadder, which is modelled as Full."
+        "sync_pattern": "SyncPattern.Full, SinglePipeline, or ReplicaAndLadder (as Full)."
     },
     "useIpuId": {"ipu_id": "The number of the device in the pool."},
     "useOfflineIpuTarget": {"ipu_version": "The version of the IPU: 1, 2 or 21."},

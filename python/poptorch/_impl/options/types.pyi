@@ -864,8 +864,7 @@ class OptionsRows(OptionGroup):
         Default: 0. Takes effect at: compilation.
 
         Args:
-            sync_pattern: SyncPattern.Full, SinglePipeline, or ReplicaAndLadder, which is
-                modelled as Full.
+            sync_pattern: SyncPattern.Full, SinglePipeline, or ReplicaAndLadder (as Full).
 
         Returns:
             The options, so that calls can be chained.
