@@ -32,13 +32,10 @@ class BestCuts:
         parts: The number of parts.
         stages: The number of stages, each with at least one part.
         cost: Returns the run with the given first parts; called once for each.
-        within: No cuts are faster than the best ones found by more than this factor.
     """
 
-    def __init__(
-        self, parts: int, stages: int, cost: Callable[[Firsts], Run], within: float = 1.0
-    ) -> None:
-        self._parts, self._stages, self._cost, self._within = parts, stages, cost, within
+    def __init__(self, parts: int, stages: int, cost: Callable[[Firsts], Run]) -> None:
+        self._parts, self._stages, self._cost = parts, stages, cost
         self._host: int | None = None
         self._runs: dict[Firsts, Run] = {}
         self._best: Firsts = ()
@@ -69,7 +66,7 @@ class BestCuts:
         pending: list[Firsts] = [(0,)]
         while pending:
             firsts = pending.pop()
-            if self._bound(firsts) * self._within >= self._runs[self._best].cycles:
+            if self._bound(firsts) >= self._runs[self._best].cycles:
                 continue
             if len(firsts) == self._stages:
                 yield firsts

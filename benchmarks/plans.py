@@ -1,7 +1,6 @@
 """Compares the cuts of poptorch.plan with the best ones, each costed by its compiled program.
 
-All cuts of a model are costed, or those that branch and bound does not rule out. For models with
-very many cuts it finds cuts that no others beat by more than 5 %.
+All cuts of a model are costed, or those that branch and bound does not rule out.
 
 `python -m benchmarks.plans` prints the cycles of a run with the planned cuts beside the best ones.
 `--models BERT-small,ViT` and `--ipus 2` choose; `--page` writes the table into docs/machine.md.
@@ -27,7 +26,6 @@ PAGE = Path(__file__).parents[1] / "docs" / "machine.md"
 BEGIN, END = "<!-- plans -->", "<!-- end of plans -->"
 WITHIN = 1.05
 MOST_COSTED = 300  # of a model whose cuts are all costed, without bounds
-MOST_EXACT = 30_000  # of a model whose best cuts are found; of more, cuts that none exceed by 5 %
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,7 @@ def compare(planned: PlannedModel, ipus: int) -> Comparison:
         everyone = [(0, *cuts) for cuts in itertools.combinations(range(1, len(paths)), ipus - 1)]
         least, best = min((cost(firsts).cycles, firsts) for firsts in everyone)
     else:
-        search = BestCuts(
-            len(paths), ipus, cost, within=1.0 if candidates <= MOST_EXACT else WITHIN
-        )
+        search = BestCuts(len(paths), ipus, cost)
         best, least = search.run((0, *(paths.index(cut) for cut in plan.cuts)))
         costed = search.costed
     even = [paths[len(paths) * k // ipus] for k in range(1, ipus)]
