@@ -37,7 +37,7 @@ PICTURES = {
 }
 # Pictures of texts: what is around a text, and the height.
 TEXTS = {
-    "plan": ("<body style='font: 14px sans-serif; margin: 1em'><main>{}</main>", 490),
+    "plan": ("<body style='font: 14px sans-serif; margin: 1em'><main>{}</main>", 515),
     "terminal": (
         "<body style='background: #1e1e1e; color: #d4d4d4; margin: 1em'><main><pre "
         "style='font: 15px monospace'>&gt;&gt;&gt; training.printSchedule()\n{}</pre></main>",
