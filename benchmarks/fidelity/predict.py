@@ -114,9 +114,15 @@ def predict(row: Row) -> Prediction:
 
 
 def _limit(report) -> str:
-    """Returns the IPU that waits least and the parts of its time, the longest first."""
-    busiest = min(range(len(report["ipus"])), key=lambda i: report["ipus"][i]["idle_cycles"])
-    work, all_cycles = report["ipus"][busiest], report["cycles_per_run"]
+    """Returns the IPU with the most work and the parts of its time, the longest first.
+
+    Time in which it waits for transfers of other IPUs counts as transfer.
+    """
+    busiest = max(range(len(report["ipus"])), key=lambda i: report["ipus"][i]["compute_cycles"])
+    work, all_cycles = dict(report["ipus"][busiest]), report["cycles_per_run"]
+    for kind in ("host", "link"):
+        work[f"{kind}_cycles"] += work[f"{kind}_wait_cycles"]
+        work["idle_cycles"] -= work[f"{kind}_wait_cycles"]
     shares = sorted(((work[part] / all_cycles, name) for part, name in PARTS.items()), reverse=True)
     texts = [f"{name} {share:.0%}" for share, name in shares[:2] if share >= 0.01]
     return f"IPU {busiest}: {', '.join(texts)}"

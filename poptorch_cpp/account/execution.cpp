@@ -60,12 +60,12 @@ void add_execution(const Program& program, const Instructions& instructions, Ins
 
   const auto lanes = add_lanes(program, made.lanes);
   std::vector<Row> rows;
-  const int64_t end = walk(program, walked, [&](const Event& event) {
+  const Times times = walk(program, walked, [&](const Event& event) {
     const auto& [compute, io] = lanes[event.ipu];
     rows.push_back({event.io_tiles ? io : compute, event});
   });
-  made.total_cycles = simulate(program);
-  made.shown_cycles = walked.empty() ? made.total_cycles : end;
+  made.total_cycles = simulate(program).cycles;
+  made.shown_cycles = walked.empty() ? made.total_cycles : times.cycles;
   made.complete = walked.empty();
   if (static_cast<int64_t>(rows.size()) > most) {
     std::stable_sort(rows.begin(), rows.end(),

@@ -229,7 +229,7 @@ int64_t idle_ipus(const Program& program, int instances) {
 // IPUs of one IPU-Machine share its Streaming Memory.
 constexpr int64_t kIpusPerMachine = 4;
 
-void add_work(const Program& program, Report& report) {
+void add_work(const Program& program, const Times& times, Report& report) {
   Account account(program);
   double idle = 0;
   for (size_t i = 0; i < program.ipus.size(); ++i) {
@@ -241,6 +241,8 @@ void add_work(const Program& program, Report& report) {
       busy = support::saturating_sum(busy, part);
     }
     work.idle_cycles = report.cycles_per_run - busy + work.overlapped_cycles;
+    work.host_wait_cycles = times.waits[i].host;
+    work.link_wait_cycles = times.waits[i].links;
     idle += static_cast<double>(work.idle_cycles);
   }
   const auto ipus = static_cast<double>(program.ipus.size());
@@ -351,9 +353,10 @@ Report make_report(const Program& program, int instances) {
   report.instances = instances;
   add_streams(program, report);
   report.idle_ipus = idle_ipus(program, instances);
-  report.cycles_per_run = simulate(program);
+  const Times times = simulate(program);
+  report.cycles_per_run = times.cycles;
   report.seconds_per_run = static_cast<double>(report.cycles_per_run) / device.clock;
-  add_work(program, report);
+  add_work(program, times, report);
   return report;
 }
 

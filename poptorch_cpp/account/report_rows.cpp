@@ -34,6 +34,11 @@ const std::vector<Figure<WorkReport>>& figures_of(const WorkReport&) {
        "Cycles of sending to other IPUs over GW-Links."},
       {"gateway_bytes", &W::gateway_bytes, "bytes", "Bytes sent to other IPUs over GW-Links."},
       {"idle_cycles", &W::idle_cycles, "cycles", "Cycles of waiting: the rest of the run."},
+      {"host_wait_cycles", &W::host_wait_cycles, "cycles",
+       "Cycles of waiting while other IPUs of a pipeline transfer with the host; a part of the "
+       "waiting."},
+      {"link_wait_cycles", &W::link_wait_cycles, "cycles",
+       "Cycles of waiting while other IPUs of a pipeline send; a part of the waiting."},
       {"overlapped_cycles", &W::overlapped_cycles, "cycles",
        "Cycles of transfers through IO tiles that overlap with other work; a part of the "
        "transfers."},

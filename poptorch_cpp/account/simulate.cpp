@@ -58,19 +58,29 @@ std::vector<Related> related(const std::vector<const Instruction*>& loops) {
 // After its first rounds, every further round of a loop takes the same time. The time of related
 // loops is extrapolated from walks of `most` / 2 and `most` rounds of the shortest; the others keep
 // their distance to it.
-int64_t extrapolate(const program::Program& program, Rounds walked, std::vector<Related> groups,
-                    int64_t most) {
+Times extrapolate(const program::Program& program, Rounds walked, std::vector<Related> groups,
+                  int64_t most) {
   if (groups.empty()) return walk(program, walked);
   const Related loops = groups.back();
   const int64_t shortest = loops.front()->count;
   groups.pop_back();
   for (const Instruction* loop : loops) walked[loop] = most / 2 + loop->count - shortest;
-  const int64_t few = extrapolate(program, walked, groups, most);
+  const Times few = extrapolate(program, walked, groups, most);
   for (const Instruction* loop : loops) walked[loop] = most + loop->count - shortest;
-  const int64_t many = extrapolate(program, walked, groups, most);
-  const double a_round = static_cast<double>(many - few) / static_cast<double>(most - most / 2);
-  const double rest = a_round * static_cast<double>(shortest - most);
-  return rest < 0x1p62 ? saturating_sum(many, static_cast<int64_t>(rest)) : INT64_MAX;
+  const Times many = extrapolate(program, walked, groups, most);
+  const auto continued = [&](int64_t before, int64_t after) {
+    const double a_round =
+        static_cast<double>(after - before) / static_cast<double>(most - most / 2);
+    const double rest = a_round * static_cast<double>(shortest - most);
+    return rest < 0x1p62 ? saturating_sum(after, static_cast<int64_t>(rest)) : INT64_MAX;
+  };
+  Times made{.cycles = continued(few.cycles, many.cycles)};
+  for (size_t ipu = 0; ipu < few.waits.size(); ++ipu) {
+    const Waits &before = few.waits[ipu], &after = many.waits[ipu];
+    made.waits.push_back(
+        {continued(before.host, after.host), continued(before.links, after.links)});
+  }
+  return made;
 }
 
 bool uses_io_tiles(const std::vector<Instruction>& block) {
@@ -85,7 +95,7 @@ constexpr size_t kMostLongLoops = 3;
 
 }  // namespace
 
-int64_t simulate(const program::Program& whole) {
+Times simulate(const program::Program& whole) {
   const bool io_tiles = std::any_of(whole.ipus.begin(), whole.ipus.end(),
                                     [](const auto& ipu) { return uses_io_tiles(ipu.body); });
   const program::Program shorter = io_tiles ? program::Program() : condensed(whole);
@@ -99,9 +109,9 @@ int64_t simulate(const program::Program& whole) {
                std::find_if(groups.begin(), groups.end(),
                             [&](const Related& loops) { return loops.back()->count > most; }));
   if (most >= 2 && groups.size() <= kMostLongLoops) return extrapolate(program, {}, groups, most);
-  int64_t longest = 0;
-  for (const auto& ipu : whole.ipus) longest = std::max(longest, cycles_of(ipu.body));
-  return longest;
+  Times made{.waits = std::vector<Waits>(whole.ipus.size())};
+  for (const auto& ipu : whole.ipus) made.cycles = std::max(made.cycles, cycles_of(ipu.body));
+  return made;
 }
 
 }  // namespace poptorch::account

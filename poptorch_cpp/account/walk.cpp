@@ -53,6 +53,7 @@ class Machine {
   int64_t clock = 0;
   bool done = false;
   Deferred to_host, to_ipus;
+  Waits waits;
 
   // Runs up to the next exchange with other IPUs.
   void advance() {
@@ -198,13 +199,15 @@ class Machines {
     }
   }
 
-  int64_t run() {
+  Times run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (Machine& ipu : ipus_) moved |= advance(ipu);
       moved |= meet();
     }
-    return latest();
+    Times times{.cycles = latest()};
+    for (const Machine& ipu : ipus_) times.waits.push_back(ipu.waits);
+    return times;
   }
 
  private:
@@ -260,6 +263,8 @@ class Machines {
       for (const auto& [send, micro_batch] : ipu.to_ipus.transfers) {
         sent_[send->channel].push_back(end);
       }
+      ipu.waits.host = saturating_sum(ipu.waits.host, host - ipu.to_host.cycles);
+      ipu.waits.links = saturating_sum(ipu.waits.links, links - ipu.to_ipus.cycles);
       ipu.carry(ipu.to_host, begin);
       ipu.carry(ipu.to_ipus, between);
       ipu.clock = end;
@@ -281,7 +286,7 @@ class Machines {
 
 }  // namespace
 
-int64_t walk(const Program& program, const Rounds& walked, const Observer& observer) {
+Times walk(const Program& program, const Rounds& walked, const Observer& observer) {
   return Machines(program, walked, observer).run();
 }
 

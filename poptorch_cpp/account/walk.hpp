@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "account/rounds.hpp"
 #include "program/program.hpp"
@@ -20,12 +21,26 @@ struct Event {
 };
 using Observer = std::function<void(const Event&)>;
 
-// Returns the cycles until the last IPU is done. Loops and branches without events are taken as a
+// The cycles of an IPU that waits while others of its pipeline transfer.
+struct Waits {
+  int64_t host = 0, links = 0;
+
+  bool operator==(const Waits&) const = default;
+};
+
+struct Times {
+  int64_t cycles = 0;             // until the last IPU is done
+  std::vector<Waits> waits = {};  // by IPU
+
+  bool operator==(const Times&) const = default;
+};
+
+// Returns the times of a run. Loops and branches without events are taken as a
 // whole. An observer receives each instruction that takes any cycles, in the order of its IPU's
 // compute tiles or IO tiles, including those in loops. Transfers that
 // the end of a pipeline's cycle carries follow the other work of the cycle. Rounds that `walked`
 // leaves out of a loop are then one event before the next instruction, each as long as the last
 // round walked. Without an observer they take no time.
-int64_t walk(const program::Program& program, const Rounds& walked, const Observer& observer = {});
+Times walk(const program::Program& program, const Rounds& walked, const Observer& observer = {});
 
 }  // namespace poptorch::account

@@ -47,11 +47,12 @@ def pipelined(layers, micro_batches=32, **keywords):
 def test_a_slow_stage(tmp_path):
     data = report_of(pipelined((2, 6, 2, 2)), tmp_path, torch.zeros(32 * 8, 256))
     found = one(data, "slow_stage")
-    assert 2 < found["figure"] < 4 and found["unit"] == "times" and found["ipu"] == 1
+    assert 2 < found["figure"] < 5 and found["unit"] == "times" and found["ipu"] == 1
     assert f"{found['figure']:.1f} times as many as the others" in found["text"]
     assert found["text"].startswith("IPU 1, which has stages 1 and 5, works ")
     assert "poptorch.plan(model, inputs, num_ipus=4)" in found["cure"]
-    cycles = [0, 0, 0, 0]
+    # All IPUs wait while one transfers.
+    cycles = [-(ipu["host_cycles"] + ipu["link_cycles"]) // 32 for ipu in data["ipus"]]
     for stage in data["stages"]:
         cycles[stage["ipu"]] += stage["cycles"]
     assert found["figure"] == pytest.approx(3 * cycles[1] / (sum(cycles) - cycles[1]), abs=0.01)

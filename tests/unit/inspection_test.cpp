@@ -146,7 +146,7 @@ TEST(Inspect, EventsAddUpToTheRun) {
   EXPECT_TRUE(found.complete);
   EXPECT_EQ(found.events.rows(), 5'000);
   EXPECT_EQ(sum(found.events.column("cycles")), 51'000);
-  EXPECT_EQ(found.total_cycles, simulate(program));
+  EXPECT_EQ(found.total_cycles, simulate(program).cycles);
   const auto &start = found.events.column("start"), &cycles = found.events.column("cycles");
   EXPECT_EQ(start.back() + cycles.back(), found.total_cycles);
   EXPECT_EQ(found.events.column("micro_batch").back(), 999);
@@ -168,7 +168,7 @@ TEST(Inspect, WhatIsLeftOfALoopIsOneEventAnIpu) {
   EXPECT_EQ(loops, (Numbers{0, 4}));
   // The last IPU determines the rate, which is constant by then.
   const auto &start = found.events.column("start"), &cycles = found.events.column("cycles");
-  EXPECT_EQ(start.back() + cycles.back(), simulate(program));
+  EXPECT_EQ(start.back() + cycles.back(), simulate(program).cycles);
   EXPECT_LT(found.shown_cycles, found.total_cycles);
 }
 
@@ -177,7 +177,7 @@ TEST(Inspect, LoopsOfOneIpuAreWalkedInForTheFirstRounds) {
   const Inspection found = executed(program, 1'000);
   EXPECT_FALSE(found.complete);
   const auto &start = found.events.column("start"), &cycles = found.events.column("cycles");
-  EXPECT_EQ(start.back() + cycles.back(), simulate(program));
+  EXPECT_EQ(start.back() + cycles.back(), simulate(program).cycles);
   EXPECT_EQ(sum(cycles), 6'000'320);  // nobody waits
   const auto& rounds = found.events.column("rounds");
   EXPECT_EQ(std::count_if(rounds.begin(), rounds.end(), [](int64_t n) { return n > 1; }), 3);
@@ -196,7 +196,7 @@ TEST(Inspect, AnObserverChangesNoTime) {
     const program::Program program = parsed(text);
     const Rounds walked = rounds(program, 1'000'000);
     int64_t events = 0;
-    const int64_t seen = walk(program, rounds(program, 5), [&](const Event&) { ++events; });
+    const Times seen = walk(program, rounds(program, 5), [&](const Event&) { ++events; });
     EXPECT_EQ(seen, walk(program, walked));
     EXPECT_GT(events, 0);
   }

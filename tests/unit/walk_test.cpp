@@ -69,11 +69,20 @@ ipu 1 @[arena=80] {
 
 TEST(Walk, EndsOfCyclesCarryTransfersWithTheHostAndThenBetweenIpus) {
   // Work, host and links of the ramp-up, two cycles of both IPUs, and the ramp-down.
-  EXPECT_EQ(walk(pipeline(3, "links and host"), {}), (5 + 7 + 2) + 2 * (30 + 7 + 2) + (30 + 4));
+  EXPECT_EQ(walk(pipeline(3, "links and host"), {}).cycles,
+            (5 + 7 + 2) + 2 * (30 + 7 + 2) + (30 + 4));
 }
 
 TEST(Walk, OtherIpusNeedNotWaitForTransfersWithTheHost) {
-  EXPECT_EQ(walk(pipeline(3, "links"), {}), (7 + 5 + 2) + 2 * (30 + 4 + 2) + (30 + 4));
+  EXPECT_EQ(walk(pipeline(3, "links"), {}).cycles, (7 + 5 + 2) + 2 * (30 + 4 + 2) + (30 + 4));
+}
+
+TEST(Walk, AnIpuWaitsForTransfersOfOthers) {
+  // IPU 0 waits for the last output only, IPU 1 for the first input and the longer part of others.
+  const std::vector<Waits> all = {{.host = 4, .links = 0}, {.host = 7 + 2 * (7 - 4), .links = 6}};
+  EXPECT_EQ(walk(pipeline(3, "links and host"), {}).waits, all);
+  const std::vector<Waits> links = {{.host = 0, .links = 0}, {.host = 0, .links = 6}};
+  EXPECT_EQ(walk(pipeline(3, "links"), {}).waits, links);
 }
 
 TEST(Walk, ObserversSeeTransfersAfterTheWorkOfTheCycle) {

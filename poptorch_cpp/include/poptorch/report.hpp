@@ -27,6 +27,8 @@ struct IpuWork {
   int64_t compute_cycles = 0, link_cycles = 0, host_cycles = 0, streaming_cycles = 0;
   int64_t gateway_cycles = 0, idle_cycles = 0;  // link: IPU-Links, gateway: GW-Links
   int64_t link_bytes = 0, gateway_bytes = 0, host_bytes = 0, streaming_bytes = 0;
+  // Parts of idle: other IPUs of a pipeline transfer with the host, or send.
+  int64_t host_wait_cycles = 0, link_wait_cycles = 0;
   int64_t overlapped_cycles = 0;  // host and Streaming Memory, through the I/O tiles
 };
 

@@ -36,6 +36,8 @@ def slow_stage(data: Data) -> Iterator[Advice]:
         stages.setdefault(ipu, []).append(str(stage["stage"]))
     if data["model"]["strategy"] != "pipelined" or len(cycles) < 2:
         return
+    for ipu in cycles:
+        cycles[ipu] -= _shared_transfers(data, ipu)
     slowest = max(cycles, key=lambda ipu: cycles[ipu])
     most = cycles[slowest]
     mean = (sum(cycles.values()) - most) / (len(cycles) - 1)
@@ -54,6 +56,15 @@ def slow_stage(data: Data) -> Iterator[Advice]:
         slowest,
         loss=1 - sum(cycles.values()) / len(cycles) / most,
     )
+
+
+def _shared_transfers(data: Data, ipu: int) -> int:
+    """Returns the cycles of a micro-batch in which all IPUs wait while one transfers."""
+    cycles = 0
+    for kind in ("host", "link"):
+        if any(each[f"{kind}_wait_cycles"] for each in data["ipus"]):
+            cycles += data["ipus"][ipu][f"{kind}_cycles"]
+    return cycles // data["model"]["micro_batches_per_run"]
 
 
 def bubbles(data: Data) -> Iterator[Advice]:

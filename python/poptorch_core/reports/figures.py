@@ -26,6 +26,8 @@ class IpuFigures(TypedDict):
     gateway_cycles: int
     gateway_bytes: int
     idle_cycles: int
+    host_wait_cycles: int
+    link_wait_cycles: int
     overlapped_cycles: int
     link_bytes: int
     host_bytes: int

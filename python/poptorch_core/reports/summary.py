@@ -17,20 +17,24 @@ def make(report: dict, found: dict, samples_per_run: int) -> dict:
 
     Returns:
         The modelled time of a run, and `shares` of the time of all IPUs, which add up to 1. Time in
-        which compute tiles wait while IO tiles transfer counts as transfer.
+        which compute tiles wait while IO tiles or other IPUs of a pipeline transfer counts as
+        transfer.
     """
     ipus = report["ipus"]
     total = report["cycles_per_run"] * len(ipus)
     beside = _transferred(found["instructions"], found["strings"])
     waited = _waited_for(found)
+    waited["host"] += sum(ipu["host_wait_cycles"] for ipu in ipus)
+    waited["exchange"] = sum(ipu["link_wait_cycles"] for ipu in ipus)
     cycles = {
         "compute": sum(ipu["compute_cycles"] for ipu in ipus),
-        "exchange": sum(ipu["link_cycles"] + ipu["gateway_cycles"] for ipu in ipus),
+        "exchange": sum(ipu["link_cycles"] + ipu["gateway_cycles"] for ipu in ipus)
+        + waited["exchange"],
         "host": sum(ipu["host_cycles"] for ipu in ipus) - beside["host"] + waited["host"],
         "streaming": sum(ipu["streaming_cycles"] for ipu in ipus)
         - beside["streaming"]
         + waited["streaming"],
-        "waiting": sum(ipu["idle_cycles"] for ipu in ipus) - waited["host"] - waited["streaming"],
+        "waiting": sum(ipu["idle_cycles"] for ipu in ipus) - sum(waited.values()),
     }
     seconds = report["seconds_per_run"]
     return {

@@ -21,6 +21,7 @@ from poptorch_core import Error
 from poptorch_core.reports.figures import Report
 
 _BESIDE = "overlapped"  # counted in the transfers as well
+_WAITED_FOR = ("host", "link")  # transfers during which all IPUs of a pipeline wait
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class IpuEstimate:
         stash_bytes: The part for activations that a pipeline keeps for the backward pass.
         code_bytes: The part for code.
         capacity_bytes: The memory that it has.
-        cycles: Cycles of a run, by kind: compute, link, gateway, host, streaming, idle.
+        cycles: Cycles of a run, by kind: compute, link, gateway, host, streaming, idle. Time in
+            which it waits for links or the host of other IPUs counts as link or host.
     """
 
     ipu: int
@@ -337,6 +339,10 @@ def _cycles_of(figures: dict[str, int]) -> dict[str, int]:
     end = "_cycles"
     kinds = {name.removesuffix(end): n for name, n in figures.items() if name.endswith(end)}
     kinds.pop(_BESIDE, None)
+    for kind in _WAITED_FOR:
+        waited = kinds.pop(f"{kind}_wait", 0)
+        kinds[kind] += waited
+        kinds["idle"] -= waited
     return kinds
 
 
