@@ -90,7 +90,8 @@ class Machine {
       tell(*instruction, false, start, instruction->cycles, 1, micro_batch);
       start = saturating_sum(start, instruction->cycles);
     }
-    deferred = {};
+    deferred.cycles = 0;
+    deferred.transfers.clear();
   }
 
   void wait_for_operands(const Instruction& instruction) {

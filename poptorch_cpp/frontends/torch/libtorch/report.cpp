@@ -25,13 +25,21 @@ bool lacks_memory(const Report& report) {
                      [](const IpuMemory& ipu) { return ipu.needed() > ipu.capacity_bytes; });
 }
 
+// Counts time in which an IPU waits for transfers of others as transfer.
+IpuWork with_waits(IpuWork work) {
+  work.host_cycles += work.host_wait_cycles;
+  work.link_cycles += work.link_wait_cycles;
+  work.idle_cycles -= work.host_wait_cycles + work.link_wait_cycles;
+  return work;
+}
+
 std::string limit_of(const Report& report) {
   if (lacks_memory(report)) return "memory";
   if (report.streaming_bytes > report.streaming_capacity) return "streaming memory";
   std::pair<double, const char*> largest{-1, ""};
   for (const auto& [name, cycles] : kKinds) {
     double sum = 0;
-    for (const IpuWork& ipu : report.work) sum += static_cast<double>(ipu.*cycles);
+    for (const IpuWork& ipu : report.work) sum += static_cast<double>(with_waits(ipu).*cycles);
     if (sum > largest.first) largest = {sum, name};
   }
   return largest.second;

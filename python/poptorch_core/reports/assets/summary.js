@@ -81,12 +81,13 @@ function adviceCard() {
 }
 
 async function sharesChart(parent) {
+  // Time in which an IPU waits for transfers of others counts as transfer.
   const cycles = (ipu) => ({
     compute: ipu.compute_cycles,
-    exchange: ipu.link_cycles + ipu.gateway_cycles,
-    host: ipu.host_cycles,
+    exchange: ipu.link_cycles + ipu.link_wait_cycles + ipu.gateway_cycles,
+    host: ipu.host_cycles + ipu.host_wait_cycles,
     streaming: ipu.streaming_cycles,
-    waiting: ipu.idle_cycles,
+    waiting: ipu.idle_cycles - ipu.host_wait_cycles - ipu.link_wait_cycles,
   });
   const rows = head.ipus.map((ipu, number) => [ipuName(number), cycles(ipu)]);
   const all = Object.fromEntries(Object.entries(head.summary.shares).map(([word, share]) => [word, share * head.summary.cycles_per_run]));
