@@ -122,7 +122,8 @@ TEST(Walk, LongPipelinesAreExtrapolatedExactly) {
 }
 
 TEST(Walk, RampsOfAPipelineAreWalkedWhole) {
-  const auto loops = long_loops(pipeline(100, "links"), 0, Loops::kWithEvents);
+  const program::Program program = pipeline(100, "links");
+  const auto loops = long_loops(program, 0, Loops::kWithEvents);
   ASSERT_EQ(loops.size(), 2);
   for (const auto* loop : loops) EXPECT_EQ(loop->count, 100);
 }
