@@ -13,13 +13,6 @@ namespace {
 using program::Instruction;
 using program::Program;
 
-bool uses_io_tiles(const std::vector<Instruction>& block) {
-  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
-    const auto& inner = instruction.blocks;
-    return on_io_tiles(instruction) || std::any_of(inner.begin(), inner.end(), uses_io_tiles);
-  });
-}
-
 // Returns each IPU's lanes: compute tiles and IO tiles (-1 if it has none).
 std::vector<std::pair<int64_t, int64_t>> add_lanes(const Program& program, Table& lanes) {
   std::vector<std::pair<int64_t, int64_t>> of_ipu;

@@ -36,6 +36,13 @@ bool on_io_tiles(const Instruction& instruction) {
   return instruction.attrs.find("io_tiles") != nullptr;
 }
 
+bool uses_io_tiles(const std::vector<Instruction>& block) {
+  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
+    const auto& inner = instruction.blocks;
+    return on_io_tiles(instruction) || std::any_of(inner.begin(), inner.end(), uses_io_tiles);
+  });
+}
+
 namespace {
 
 // Loops whose round counts differ by little are one loop of a pipeline, whose stages begin and end
@@ -81,13 +88,6 @@ Times extrapolate(const program::Program& program, Rounds walked, std::vector<Re
         {continued(before.host, after.host), continued(before.links, after.links)});
   }
   return made;
-}
-
-bool uses_io_tiles(const std::vector<Instruction>& block) {
-  return std::any_of(block.begin(), block.end(), [](const Instruction& instruction) {
-    const auto& inner = instruction.blocks;
-    return on_io_tiles(instruction) || std::any_of(inner.begin(), inner.end(), uses_io_tiles);
-  });
 }
 
 constexpr int64_t kMostSteps = 1 << 19;  // of a walk

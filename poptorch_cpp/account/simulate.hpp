@@ -18,6 +18,8 @@ Times simulate(const program::Program& program);
 
 // Returns whether a transfer uses the reserved IO tiles, concurrently with the compute tiles.
 bool on_io_tiles(const program::Instruction& instruction);
+// Returns whether any transfer of a list does, also in its loops and branches.
+bool uses_io_tiles(const std::vector<program::Instruction>& block);
 
 // Returns the cycles of a list without waiting. A conditional counts its longer branch, since it is
 // unknown which one runs.

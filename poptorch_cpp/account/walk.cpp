@@ -22,14 +22,6 @@ using support::saturating_sum;
 using Kind = Instruction::Kind;
 using Block = std::vector<Instruction>;
 
-bool on_io_tiles_anywhere(const Instruction& instruction) {
-  if (on_io_tiles(instruction)) return true;
-  for (const Block& block : instruction.blocks) {
-    if (std::any_of(block.begin(), block.end(), on_io_tiles_anywhere)) return true;
-  }
-  return false;
-}
-
 // Transfers of an IPU that the end of a pipeline's cycle carries.
 struct Deferred {
   int64_t cycles = 0;
@@ -135,7 +127,7 @@ class Machine {
   void skip(const Instruction& loop) {
     const int64_t cycles = saturating_product(cursor_.left_out(), cursor_.last_round());
     tell(loop, false, clock, cycles, cursor_.left_out());
-    if (on_io_tiles_anywhere(loop)) {
+    if (uses_io_tiles(loop.blocks[0])) {
       tell(loop, true, clock, cycles, cursor_.left_out());
       io_clock_ = saturating_sum(io_clock_, cycles);
       for (auto& [stream, when] : taken_) when = saturating_sum(when, cycles);

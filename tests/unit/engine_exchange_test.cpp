@@ -173,6 +173,30 @@ TEST(EngineExchange, SendersNeverWaitForEver) {
   for (const EngineOptions& way : all_ways()) EXPECT_EQ(outcome(program, way), expected);
 }
 
+// Random numbers follow the counter of micro-batches, which a loop steps even if it has no work.
+TEST(EngineExchange, LoopsThatOnlyWaitCountTheirMicroBatches) {
+  const auto program_of = [](const std::string& waiting, int drawn) {
+    return parsed(
+        "program {micro_batches=3}\nstream \"y\" : f32[4] {transfers=" + std::to_string(drawn) +
+        "}\ntensor %y : f32[4] at arena(0)\nipu 0 @[arena=16] {\n" + waiting + "  loop(" +
+        std::to_string(drawn) +
+        R"() @[per_micro_batch=true] {
+    %y = random_uniform() {shape=[4], low=0.0, high=1.0} @[id=1]
+    stream_out(%y) @[stream="y"]
+    sync() {carries="links"}
+  }
+}
+)");
+  };
+  const Outcome all = outcome(program_of("", 3), {.threads = 1});
+  const std::string waiting =
+      "  loop(1) @[per_micro_batch=true] {\n    sync() {carries=\"links\"}\n  }\n";
+  const Outcome last = outcome(program_of(waiting, 2), {.threads = 1});
+  const auto expected = values_of<float>(all.outputs[0]), found = values_of<float>(last.outputs[0]);
+  ASSERT_EQ(found.size(), 8);
+  EXPECT_EQ(found, (Floats{expected.begin() + 4, expected.end()}));
+}
+
 // A run that fails half way (a row out of range, after a send) leaves nothing for the next one.
 TEST(EngineExchange, RunsAgainAfterAnError) {
   const program::Program program = parsed(R"(program

@@ -24,12 +24,11 @@ bool share_memory(const program::Program& program) {
                      [](const auto& ipu) { return goes_off_chip(ipu.body); });
 }
 
-// Returns whether an IPU of a pipeline only waits for others.
-bool only_ends_cycles(const std::vector<Node>& body) {
-  return std::all_of(body.begin(), body.end(), [](const Node& node) {
-    const auto* transfer = as<TransferNode>(node);
-    return transfer && program::ends_cycle(*transfer->instruction);
-  });
+// Returns whether an IPU of a pipeline only waits for others. A loop over micro-batches is kept
+// even if nothing of its body is left, since random numbers and stashes follow its counter.
+bool waits_only(const Instruction& loop) {
+  const auto& block = loop.blocks[0];
+  return !loop.per_micro_batch && std::all_of(block.begin(), block.end(), program::ends_cycle);
 }
 
 class CodeEmitter {
@@ -93,8 +92,8 @@ class CodeEmitter {
   void emit(ReorderNode& node) { emit_kernel(node.call, nullptr); }
 
   void emit(LoopNode& node) {
-    if (only_ends_cycles(node.body)) return;
     const Instruction& loop = *node.instruction;
+    if (waits_only(loop)) return;
     const int32_t counter = ipu_->loops++;
     const int32_t begin = here();
     Step& first = add(Step::Kind::kLoopBegin);
