@@ -44,7 +44,7 @@ constexpr int64_t bytes_of(Held held) {  // between elements
 
 // How the first sources and the result of a micro-op are held.
 struct HeldAs {
-  Held sources[3] = {};
+  Held sources[4] = {};
   Held result = Held::kWord;
 };
 

@@ -41,6 +41,7 @@ KernelSet kernels_of_set() {
           .gemm = kGemmRoutines,
           .conversions = kConversions,
           .joined = kJoinedSteps,
+          .choices = kChoices,
           .random = kRandomRoutines,
           .depthwise_pixels = depthwise_pixels,
           .depthwise_halves = depthwise_halves,

@@ -2,6 +2,7 @@
 // compiled once for each set of POPTORCH_SETS (poptorch_cpp/CMakeLists.txt).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -58,6 +59,12 @@ struct JoinedSteps {
   MicroFn moving_average[2][2];  // rounded to half; of squares
   MicroFn root_ratio[2];         // rounded to half
   JoinedStep adam[2][2][2];      // m rounded to half; the ratio rounded; m held as halves
+};
+
+// A step that replaces a comparison of floats and a select by its result.
+struct Choice {
+  std::string_view comparison;    // the op
+  MicroFn fn, held_fn = nullptr;  // on the comparison's operands, then the select's
 };
 
 // The operands of a depthwise convolution for neighbouring output pixels with the same taps. Tap t
@@ -142,6 +149,7 @@ struct KernelSet {
   GemmRoutines gemm;
   Conversions conversions;
   JoinedSteps joined;
+  std::array<Choice, 6> choices;
   RandomRoutines random;
   DepthwisePixels depthwise_pixels;
   DepthwiseHalves depthwise_halves;

@@ -15,6 +15,7 @@ extern const HalfConversions kHalfConversions;
 extern const HalfBlocks kHalfBlocks;
 extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
+extern const std::array<Choice, 6> kChoices;
 extern const RandomRoutines kRandomRoutines;
 
 MicroFn rounding_at_random(ir::DType dtype);

@@ -54,7 +54,7 @@ void put_two(uint16_t* y, V a, V b, WidestWords words) {
   if constexpr (held == Held::kBfloat) {
     put_bfloats_in_turn(y, a, b, words);
   } else {
-    put_halves_at_random(y, a, b, words);
+    ToHalf::put(y, a, b, words);
   }
 }
 

@@ -52,9 +52,6 @@ struct ToBfloat {
   }
 };
 
-// AVX-512 has instructions that round a pair of vectors; loops over lanes do so for other sets.
-constexpr bool kRoundsPairs = kLanes == 16;
-
 // Rounds kRounded elements to floats, or to halves in memory.
 template <typename To, typename Y>
 [[gnu::always_inline]] inline void round_by_words(const float* x, Y* y, WidestWords words) {
@@ -172,10 +169,10 @@ template <typename To, typename V>
   if constexpr (kRoundsPairs) {
     const uint32_t within = index % kAligned;
     if (within + kWidth <= kAligned) {
-      float block[kLanes] = {};
+      float block[kRounded] = {};
       uint16_t rounded[kRounded];
       store(block + within, a);
-      To::put(rounded, load<Widest>(block), Widest{}, random_words(index - within, key));
+      round_by_words<To>(block, rounded, random_words(index - within, key));
       std::memcpy(y, rounded + within, kWidth * sizeof(uint16_t));
       return;
     }

@@ -35,14 +35,35 @@ inline void store_half(uint16_t* y, Floats8 v) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_cvtps_ph(v, kToNearest));
 }
 inline Floats8 round_to_half(Floats8 x) { return _mm256_cvtph_ps(_mm256_cvtps_ph(x, kToNearest)); }
-using Words8 = uint32_t __attribute__((vector_size(32)));
+// Rounds lanes that are not NaN to bfloat16 in the upper halves of words; the lower ones are not
+// zero.
+inline __m256i rounded_bfloats(Floats8 x) {
+  const __m256i bits = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+}
+inline bool any_nan(Floats8 a, Floats8 b) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q)) != 0;
+}
+// Replaces lanes by the NaN that `x` has there, made quiet.
+inline __m256i with_quiet_nan(__m256i words, Floats8 x) {
+  const __m256i quiet = _mm256_or_si256(_mm256_castps_si256(x), _mm256_set1_epi32(1 << 22));
+  return _mm256_blendv_epi8(words, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+}
+inline __m256i upper_bfloats(Floats8 x) {
+  const __m256i rounded = rounded_bfloats(x);
+  if (any_nan(x, x)) [[unlikely]]
+    return with_quiet_nan(rounded, x);
+  return rounded;
+}
 inline void store_bfloat(uint16_t* y, Floats8 v) {
-  const __m256i words = reinterpret_cast<__m256i>(bfloat_bits<Words8>(v));
+  const __m256i words = _mm256_srli_epi32(upper_bfloats(v), 16);
   const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x08);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm256_castsi256_si128(halves));
 }
 inline Floats8 round_to_bfloat(Floats8 x) {
-  return reinterpret_cast<Floats8>(bfloat_bits<Words8>(x) << 16);
+  const __m256i kept = _mm256_set1_epi32(static_cast<int>(0xffff0000));
+  return _mm256_castsi256_ps(_mm256_and_si256(upper_bfloats(x), kept));
 }
 
 // Transposes kBlock columns of kBlock floats: out[q * out_row + j] = in[j * in_column + q].
@@ -76,6 +97,37 @@ constexpr int kRegisters = 16;
 inline Widest load_bytes(const uint8_t* x) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
   return _mm256_castsi256_ps(_mm256_cvtepu8_epi32(bytes));
+}
+
+// Words whose upper halves are bfloats.
+struct UpperBfloats {
+  __m256i a, b;
+};
+inline UpperBfloats upper_bfloats(Widest a, Widest b) {
+  UpperBfloats rounded{rounded_bfloats(a), rounded_bfloats(b)};
+  if (any_nan(a, b)) [[unlikely]] {
+    rounded = {with_quiet_nan(rounded.a, a), with_quiet_nan(rounded.b, b)};
+  }
+  return rounded;
+}
+// Stores the upper halves of words of two vectors in turn, or one after the other.
+inline void store_upper_in_turn(uint16_t* y, const UpperBfloats& words) {
+  constexpr int kOdd = 0xaa;
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
+                      _mm256_blend_epi16(_mm256_srli_epi32(words.a, 16), words.b, kOdd));
+}
+constexpr int kLanesInOrder = 0xd8;  // after the lanes of two vectors were packed in turn
+inline void store_upper(uint16_t* y, const UpperBfloats& words) {
+  const __m256i packed =
+      _mm256_packus_epi32(_mm256_srli_epi32(words.a, 16), _mm256_srli_epi32(words.b, 16));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(y),
+                      _mm256_permute4x64_epi64(packed, kLanesInOrder));
+}
+inline void store_bfloats(uint16_t* y, Widest even, Widest odd) {
+  store_upper_in_turn(y, upper_bfloats(even, odd));
+}
+inline void store_neighbours(uint16_t* y, Widest first, Widest second) {
+  store_upper(y, upper_bfloats(first, second));
 }
 
 using Mask = __m256i;

@@ -62,6 +62,7 @@ inline float sum_of(Floats4 v) {
 #include "emulator/kernels/simd/avx512.hpp"
 #elif defined(__AVX2__)
 #include "emulator/kernels/simd/avx2.hpp"
+#include "emulator/kernels/simd/avx2_random.hpp"
 #elif defined(__SSE4_2__)
 #include "emulator/kernels/simd/sse4.hpp"
 #elif defined(__ARM_NEON)
@@ -74,6 +75,13 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 
 constexpr int kLanes = kLanesOf<Widest>;
 using WidestWords = uint32_t __attribute__((vector_size(sizeof(Widest))));
+
+// Whether the set's header rounds a pair of vectors at random; elsewhere, loops over lanes do.
+#ifdef __AVX2__
+constexpr bool kRoundsPairs = true;
+#else
+constexpr bool kRoundsPairs = false;
+#endif
 
 using WidestDoubles = double __attribute__((vector_size(sizeof(Widest))));
 #ifndef __AVX512F__
@@ -113,7 +121,7 @@ inline Widest even_lanes(Widest a, Widest b) {
 inline Widest odd_lanes(Widest a, Widest b) {
   return every_other<1>(a, b, std::make_integer_sequence<int, kLanes>());
 }
-#ifndef __AVX512F__
+#ifndef __AVX2__
 // Stores two vectors, one after the other.
 inline void store_neighbours(uint16_t* y, Widest a, Widest b) {
   store_bfloat(y, a);

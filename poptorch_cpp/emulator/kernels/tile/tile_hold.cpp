@@ -41,6 +41,7 @@ class Holder {
       if (rounds_at_random(step)) round_at_random(step);
     }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
+    load_as_words();
     for (TileStep& step : steps_) use(step);
     for (size_t r = 0; r < held_.size(); ++r) {
       (one_[r] ? registers_[r].first_only : registers_[r].as_stored) |= held_[r];
@@ -87,6 +88,38 @@ class Holder {
     if (!maker || !maker->held_fn) return;
     maker->results[0] = rounding.results[0];
     rounding.fn = nullptr;
+  }
+
+  // Converts inputs of halves once, as they are loaded, where each step that reads them would
+  // convert them for itself: steps with operands or results of other forms.
+  void load_as_words() {
+    std::vector<int> readers(held_.size(), 0), same(held_.size(), 0);
+    std::vector<bool> made(held_.size(), false);
+    for (const TileStep& step : steps_) {
+      for (int r : step.results) made[r] = true;
+      for (int r : step.sources) {
+        if (r < 0) continue;
+        ++readers[r];
+        same[r] += converts(step) || has_one_form(step, form_of(r));
+      }
+    }
+    for (size_t r = 0; r < held_.size(); ++r) {
+      const bool input = places_[r] == Place::kMemory && !made[r];
+      const bool half = ir::is_half(registers_[r].dtype);
+      if (input && half && readers[r] > 0 && same[r] == 0) held_[r] = false;
+    }
+  }
+  static bool converts(const TileStep& step) { return step.op == "narrow" || step.op == "cast"; }
+  // Returns whether the operands of the step, but for single elements, and its result are in
+  // `form`.
+  bool has_one_form(const TileStep& step, Held form) const {
+    const bool at_random = step.rounding.has_value();
+    const int result = step.results[0];
+    if ((at_random ? stored_form(result) : form_of(result)) != form) return false;
+    return std::all_of(step.sources.begin(), step.sources.end(), [&](int r) {
+      const Held source = form_of(r);
+      return r < 0 || source == form || source == Held::kOne || source == Held::kBool;
+    });
   }
 
   // Returns the step that makes a register with a single reader; nullptr for other registers.

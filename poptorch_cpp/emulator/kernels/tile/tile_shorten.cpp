@@ -27,6 +27,7 @@ class Shortener {
     }
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].op == "accumulate") join_adam(i);
+      if (steps_[i].op == "select") join_choice(i);
     }
     for (TileStep& step : steps_) {
       if (step.fn && step.halves) step.rounding ? store_halves(step) : hold_halves(step);
@@ -155,6 +156,25 @@ class Shortener {
     replace(static_cast<int>(div), rounding, {sum, root}, "root_ratio",
             joined_.root_ratio[rounding >= 0],
             {steps_[div].sources[0], steps_[root].sources[0], eps});
+  }
+
+  void join_choice(size_t select) {
+    const TileStep& step = steps_[select];
+    const int condition = step.sources[0], comparison = maker_[condition];
+    if (comparison < 0 || uses_[condition] != 1 || !is_float(step.results[0])) return;
+    const TileStep& compared = steps_[comparison];
+    if (!compared.fn || !std::all_of(compared.sources.begin(), compared.sources.end(),
+                                     [&](int r) { return r >= 0 && is_float(r); })) {
+      return;
+    }
+    const auto choice = std::find_if(choices_.begin(), choices_.end(),
+                                     [&](const Choice& c) { return c.comparison == compared.op; });
+    if (choice == choices_.end()) return;
+    const int a = compared.sources[0], b = compared.sources[1];
+    replace(static_cast<int>(select), -1, {comparison}, "choose", choice->fn,
+            {a, b, step.sources[1], step.sources[2]});
+    steps_[select].held_fn = choice->held_fn;
+    steps_[select].text += support::str(" by ", choice->comparison);
   }
 
   // Returns the step that makes `reg` by this function; else -1.
@@ -291,6 +311,7 @@ class Shortener {
   }
 
   const JoinedSteps& joined_ = kernel_set().joined;
+  const std::array<Choice, 6>& choices_ = kernel_set().choices;
   std::vector<TileStep>& steps_;
   std::vector<Register>& registers_;
   const std::vector<bool>& uniform_;
