@@ -22,7 +22,7 @@ struct AllHeld {
   static constexpr Held result() { return held; }
 };
 
-// Loads kLanes elements, or the even and the odd ones of 2 * kLanes bfloats.
+// Loads vectors of neighbours, or the even and the odd ones of 2 * kLanes bfloats.
 template <Held held, int vectors>
 void load_vectors(const void* x, int64_t i, Widest* v) {
   if constexpr (held == Held::kOne) {
@@ -30,9 +30,13 @@ void load_vectors(const void* x, int64_t i, Widest* v) {
   } else if constexpr (held == Held::kBfloat) {
     load_bfloats(static_cast<const uint16_t*>(x) + i, v);
   } else if constexpr (held == Held::kHalf) {
-    v[0] = load_half<Widest>(static_cast<const uint16_t*>(x) + i);
+    for (int j = 0; j < vectors; ++j) {
+      v[j] = load_half<Widest>(static_cast<const uint16_t*>(x) + i + j * kLanes);
+    }
   } else {
-    v[0] = load<Widest>(static_cast<const float*>(x) + i);
+    for (int j = 0; j < vectors; ++j) {
+      v[j] = load<Widest>(static_cast<const float*>(x) + i + j * kLanes);
+    }
   }
 }
 
@@ -52,6 +56,18 @@ struct OfVectors : F {
 template <typename F>
 constexpr bool kTakesVectors = requires { F::kTakesVectors; };
 
+// The same for pairs of vectors.
+template <typename F>
+struct OfPairs : F {
+  static constexpr bool kTakesPairs = true;
+};
+template <typename F>
+constexpr bool kTakesPairs = requires { F::kTakesPairs; };
+
+// The vectors of a pass over operands in a form.
+template <typename Form, typename F>
+constexpr int kVectorsOf = kTakesPairs<F> ? 2 : Form::kVectors;
+
 // Applies a functor to as many vectors of each operand.
 template <typename T, typename R, int vectors, typename F, int... k>
 [[gnu::always_inline]] inline void apply(const F& f, const Widest (*v)[vectors], Widest* made,
@@ -59,6 +75,9 @@ template <typename T, typename R, int vectors, typename F, int... k>
   if constexpr (kTakesVectors<F>) {
 #pragma GCC unroll 2
     for (int j = 0; j < vectors; ++j) made[j] = f(v[k][j]...);
+  } else if constexpr (kTakesPairs<F>) {
+    const vec::VectorPair pair = f(vec::VectorPair{v[k][0], v[k][1]}...);
+    made[0] = pair.a, made[1] = pair.b;
   } else {
     constexpr int kStep = vectors * kLanes;
     T in[sizeof...(k)][kStep];
@@ -75,27 +94,31 @@ template <typename T, typename R, int vectors, typename F, int... k>
 template <typename T, typename R, typename Form, typename F, int... k>
 [[gnu::noinline, gnu::flatten]] void map_vectors(const F& f, const void* const* src, void* dst,
                                                  int64_t n) {
-  constexpr int kStep = Form::kVectors * kLanes;
+  constexpr int kVectors = kVectorsOf<Form, F>, kStep = kVectors * kLanes;
   for (int64_t i = 0; i < n; i += kStep) {
-    Widest v[sizeof...(k)][Form::kVectors], made[Form::kVectors];
-    (load_vectors<Form::source(k), Form::kVectors>(src[k], i, v[k]), ...);
-    apply<T, R, Form::kVectors>(f, v, made, std::integer_sequence<int, k...>());
+    Widest v[sizeof...(k)][kVectors], made[kVectors];
+    (load_vectors<Form::source(k), kVectors>(src[k], i, v[k]), ...);
+    apply<T, R, kVectors>(f, v, made, std::integer_sequence<int, k...>());
     if constexpr (Form::result() == Held::kBfloat) {
       auto* y = static_cast<uint16_t*>(dst) + i;
       constexpr bool kOne = ((Form::source(k) == Held::kOne) || ...);
       kIsExact<F> && !kOne ? store_exact_bfloats(y, made[0], made[1])
                            : store_bfloats(y, made[0], made[1]);
     } else if constexpr (Form::result() == Held::kHalf) {
-      store_half(static_cast<uint16_t*>(dst) + i, made[0]);
+      for (int j = 0; j < kVectors; ++j) {
+        store_half(static_cast<uint16_t*>(dst) + i + j * kLanes, made[j]);
+      }
     } else {
-      store(static_cast<float*>(dst) + i, made[0]);
+      for (int j = 0; j < kVectors; ++j) {
+        store(static_cast<float*>(dst) + i + j * kLanes, made[j]);
+      }
     }
   }
 }
 
 template <typename T, typename R, typename Form, typename F, int... k>
 void map_elements(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<int, k...>) {
-  constexpr int kStep = Form::kVectors * kLanes;
+  constexpr int kStep = kVectorsOf<Form, F> * kLanes;
   const int64_t whole = n / kStep * kStep;
   map_vectors<T, R, Form, F, k...>(f, a.src, a.dst[0], whole);
   if (whole == n) return;
@@ -131,8 +154,9 @@ void map_blocks(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence
     const void* src[] = {words(k)...};
     const bool direct = held.result == Held::kWord && count == kBlock;
     float* y = direct ? a.out<float>() + i : made;
+    constexpr int kStep = kVectorsOf<AllHeld<Held::kWord>, F> * kLanes;
     map_vectors<T, R, AllHeld<Held::kWord>, F, k...>(f, src, y,
-                                                     (count + kLanes - 1) / kLanes * kLanes);
+                                                     (count + kStep - 1) / kStep * kStep);
     if (!direct) from_words(made, held.result, a.dst[0], i, count);
   }
 }

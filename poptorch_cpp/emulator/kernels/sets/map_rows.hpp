@@ -30,12 +30,27 @@ template <typename F>
   const Mask rest = first_lanes(n - i);
   store(y + i, rest, F()(load(x + i, rest)));
 }
+template <int operands, typename F>
+void map_by_pairs(const MicroArgs& a, int64_t n) {
+  map_elements<float, float, AllHeld<Held::kWord>>(F(), a, n,
+                                                   std::make_integer_sequence<int, operands>());
+}
 template <typename T, typename R, typename F>
 constexpr MicroFn map_one() {
   if constexpr (kTakesVectors<F>) {
     return map_by_vectors<F>;
+  } else if constexpr (kTakesPairs<F>) {
+    return map_by_pairs<1, F>;
   } else {
     return map1<T, R, F>;
+  }
+}
+template <typename T, typename R, typename F>
+constexpr MicroFn map_two() {
+  if constexpr (kTakesPairs<F>) {
+    return map_by_pairs<2, F>;
+  } else {
+    return map2<T, R, F>;
   }
 }
 
@@ -70,7 +85,18 @@ MicroRow row_of_formula(const char* name, F f) {
 }
 template <typename T = float, typename R = T, typename F>
 MicroRow row_of_two(const char* name, F) {
-  return row_of<2, T, R, F>(name, map2<T, R, F>);
+  return row_of<2, T, R, F>(name, map_two<T, R, F>());
+}
+// The rows of a formula that vector_math.hpp has for floats and for pairs of vectors.
+template <typename F>
+using OfAny = std::conditional_t<vec::kHasPairs, OfPairs<F>, F>;
+template <typename F>
+MicroRow row_of_pairs(const char* name, F) {
+  return row_of_one(name, OfAny<F>());
+}
+template <typename F>
+MicroRow row_of_two_pairs(const char* name, F) {
+  return row_of_two(name, OfAny<F>());
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

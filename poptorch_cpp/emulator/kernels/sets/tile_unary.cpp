@@ -19,6 +19,16 @@ void add_exact_float(std::vector<MicroRow>& rows, const char* name, F) {
   rows.push_back(row_of_one(name, Exact<F>()));
 }
 
+// Adds the row of a formula for floats, for pairs, and for vectors where the set has these.
+template <typename F>
+void add_formula(std::vector<MicroRow>& rows, const char* name, F f) {
+  if constexpr (vec::kHasVectorFormulas) {
+    rows.push_back(row_of_formula(name, f));
+  } else {
+    rows.push_back(row_of_pairs(name, f));
+  }
+}
+
 // Adds rows for floats and integers with one formula.
 template <typename F>
 void add_unary_number(std::vector<MicroRow>& rows, const char* name, F f) {
@@ -62,17 +72,17 @@ bool is_tanh(const MicroQuery& q) { return std::get<std::string>(q.attr("approxi
 bool is_erf(const MicroQuery& q) { return !is_tanh(q); }
 
 void add_activations(std::vector<MicroRow>& rows) {
-  add_unary_float(rows, "sigmoid", [](float x) { return vec::sigmoid(x); });
-  add_unary_float(rows, "silu", [](float x) { return vec::silu(x); });
+  rows.push_back(row_of_pairs("sigmoid", [](auto x) { return vec::sigmoid(x); }));
+  rows.push_back(row_of_pairs("silu", [](auto x) { return vec::silu(x); }));
   add_unary_float(rows, "softplus", [](float x) { return vec::softplus(x); });
-  auto gelu_tanh = [](float x) { return vec::gelu_tanh(x); };
-  auto gelu_erf = [](float x) { return vec::gelu_erf(x); };
-  add_where(rows, is_tanh, row_of_one("gelu", gelu_tanh));
-  add_where(rows, is_erf, row_of_one("gelu", gelu_erf));
-  auto tanh_grad = [](float x, float dy) { return vec::gelu_tanh_grad(x, dy); };
-  auto erf_grad = [](float x, float dy) { return vec::gelu_erf_grad(x, dy); };
-  add_where(rows, is_tanh, row_of_two("gelu_grad", tanh_grad));
-  add_where(rows, is_erf, row_of_two("gelu_grad", erf_grad));
+  auto gelu_tanh = [](auto x) { return vec::gelu_tanh(x); };
+  auto gelu_erf = [](auto x) { return vec::gelu_erf(x); };
+  add_where(rows, is_tanh, row_of_pairs("gelu", gelu_tanh));
+  add_where(rows, is_erf, row_of_pairs("gelu", gelu_erf));
+  auto tanh_grad = [](auto x, auto dy) { return vec::gelu_tanh_grad(x, dy); };
+  auto erf_grad = [](auto x, auto dy) { return vec::gelu_erf_grad(x, dy); };
+  add_where(rows, is_tanh, row_of_two_pairs("gelu_grad", tanh_grad));
+  add_where(rows, is_erf, row_of_two_pairs("gelu_grad", erf_grad));
   auto leaky = [](float x, float slope, float, float) { return x > 0.0f ? x : x * slope; };
   add_with_numbers(rows, "leaky_relu", leaky,
                    [](const MicroQuery& q) { return std::vector{number(q, "slope"), 0.0, 0.0}; });
@@ -165,13 +175,13 @@ void add_unary_rows(std::vector<MicroRow>& rows) {
   add_integer_identity(rows, "floor", [](auto x) { return std::floor(x); });
   add_integer_identity(rows, "trunc", [](auto x) { return std::trunc(x); });
   add_integer_identity(rows, "round", [](auto x) { return __builtin_rintf(x); });
-  rows.push_back(row_of_formula("exp", [](auto x) { return vec::exp(x); }));
+  add_formula(rows, "exp", [](auto x) { return vec::exp(x); });
   rows.push_back(row_of_formula("log", [](auto x) { return vec::log(x); }));
   rows.push_back(row_of_formula("sqrt", [](auto x) { return vec::sqrt(x); }));
   add_unary_float(rows, "rsqrt", [](float x) { return 1.0f / std::sqrt(x); });
   add_unary_float(rows, "reciprocal", [](float x) { return 1.0f / x; });
-  rows.push_back(row_of_formula("tanh", [](auto x) { return vec::tanh(x); }));
-  add_unary_float(rows, "erf", [](float x) { return vec::erf(x); });
+  add_formula(rows, "tanh", [](auto x) { return vec::tanh(x); });
+  rows.push_back(row_of_pairs("erf", [](auto x) { return vec::erf(x); }));
   add_activations(rows);
   add_clamp(rows);
   add_predicates(rows);

@@ -13,6 +13,20 @@
 #include "emulator/kernels/simd/simd.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET::vec {
+struct VectorPair {
+  Widest a, b;
+};
+}  // namespace poptorch::emulator::inline POPTORCH_SET::vec
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#include "emulator/kernels/simd/avx2_pairs.hpp"
+#else
+namespace poptorch::emulator::inline POPTORCH_SET::vec {
+constexpr bool kHasPairs = false;  // formulas take only floats
+}
+#endif
+
+namespace poptorch::emulator::inline POPTORCH_SET::vec {
 
 // Rounds the product first where the instruction set has no fused multiply-add: a call of the
 // library's would take fifty times as long.
@@ -31,24 +45,32 @@ inline float copysign(float x, float s) {
   return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
 }
 
+// Each formula below that takes a V is one for floats and for pairs of vectors. It uses these, which
+// return `x` where it is NaN.
+inline float at_most(float most, float x) { return x > most ? most : x; }
+inline float at_least(float least, float x) { return x < least ? least : x; }
+// These return y, or 0 where x is less; or 1 where x is not.
+inline float zero_below(float least, float x, float y) { return x < least ? 0.0f : y; }
+inline float one_from(float least, float x, float y) { return x >= least ? 1.0f : y; }
+inline int32_t words_of(float x) { return std::bit_cast<int32_t>(x); }
+inline float floats_of(int32_t x) { return std::bit_cast<float>(x); }
+
 // These replace && and ||, whose branches may keep a loop scalar.
 inline bool both(int a, int b) { return (a & b) != 0; }
 inline bool either(int a, int b) { return (a | b) != 0; }
 
-// Returns 2^n for n in [-126, 127].
-inline float power_of_two(int32_t n) { return bits(static_cast<uint32_t>(n + 127) << 23); }
+// Returns 2^n for n in [-126, 127]: of a whole number or of a pair of vectors.
+template <typename Whole>
+[[gnu::always_inline]] inline auto power_of_two(Whole n) {
+  return floats_of((n + 127) << 23);
+}
 
 // Whole numbers of up to 22 bits added to this one stand in its lowest bits.
 constexpr float kWholeInBits = 0x1.8p23f;
 
-// Holds n and exp(r) - 1, where x = n log(2) + r.
-struct ExpParts {
-  int32_t n;
-  float grown;
-};
 // Returns exp(r) - 1 for |r| up to log(2) / 2: of floats or of vectors.
 template <typename V>
-V exp_grown(V r) {
+[[gnu::always_inline]] inline V exp_grown(V r) {
   V p = spread<V>(0.00139504706f);
   p = fma(p, r, spread<V>(0.00836888142f));
   p = fma(p, r, spread<V>(0.041666206f));
@@ -56,23 +78,30 @@ V exp_grown(V r) {
   p = fma(p, r, spread<V>(0.5f));
   return fma(p, r * r, r);
 }
-inline ExpParts exp_parts(float x) {
-  const float shifted = fma(x, 1.44269504f, kWholeInBits), n = shifted - kWholeInBits;
-  float r = fma(n, -0.693359375f, x);
-  r = fma(n, 2.12194440e-4f, r);
-  return {static_cast<int32_t>(bits(shifted) - bits(kWholeInBits)), exp_grown(r)};
+// Holds n and exp(r) - 1, where x = n log(2) + r.
+template <typename V>
+struct ExpParts {
+  decltype(words_of(V())) n;
+  V grown;
+};
+template <typename V>
+[[gnu::always_inline]] inline ExpParts<V> exp_parts(V x) {
+  const V shifted = fma(x, spread<V>(1.44269504f), spread<V>(kWholeInBits));
+  const V n = shifted - kWholeInBits;
+  V r = fma(n, spread<V>(-0.693359375f), x);
+  r = fma(n, spread<V>(2.12194440e-4f), r);
+  return {words_of(shifted) - words_of(spread<V>(kWholeInBits)), exp_grown(r)};
 }
 
-inline float exp(float x) {
+template <typename V>
+[[gnu::always_inline]] inline V exp(V x) {
   // Beyond these bounds the result is infinite or zero. The comparisons keep NaN. Processors take
   // ten times as long for a product that underflows, so a zero is not computed as one.
-  const bool none = x < -103.98f;
-  x = x > 89.0f ? 89.0f : x;
-  x = none ? 0.0f : x;
-  const auto [n, grown] = exp_parts(x);
+  constexpr float kLeast = -103.98f;
+  const auto [n, grown] = exp_parts(zero_below(kLeast, x, at_most(89.0f, x)));
   // Two factors make results below 2^-126 denormal rather than zero.
-  const float first = power_of_two(n >> 1), second = power_of_two(n - (n >> 1));
-  return fma(grown, first, first) * (none ? 0.0f : second);
+  const V first = power_of_two(n >> 1), second = power_of_two(n - (n >> 1));
+  return fma(grown, first, first) * zero_below(kLeast, x, second);
 }
 
 // Holds e and f, where x = 2^e (1 + f), and 1 + f is at least 3/4 and less than 3/2.
@@ -117,45 +146,48 @@ inline float log_bounds(float x, float y) {
 inline float log(float x) { return log_bounds(x, log_sum(log_parts(x))); }
 
 // Returns 1 + exp(-x), infinite where the result is beyond the range.
-inline float one_plus_exp_of_negative(float x) {
-  float t = -x;
-  t = t > 89.0f ? 89.0f : t;
-  t = t < -87.0f ? -87.0f : t;
-  const auto [n, grown] = exp_parts(t);
+template <typename V>
+[[gnu::always_inline]] inline V one_plus_exp_of_negative(V x) {
+  const auto [n, grown] = exp_parts(at_least(-87.0f, at_most(89.0f, -x)));
   return 1.0f + (grown + 1.0f) * power_of_two(n);
 }
 
-inline float sigmoid(float x) { return 1.0f / one_plus_exp_of_negative(x); }
-inline float silu(float x) { return x / one_plus_exp_of_negative(x); }
+template <typename V>
+[[gnu::always_inline]] inline V sigmoid(V x) {
+  return 1.0f / one_plus_exp_of_negative(x);
+}
+template <typename V>
+[[gnu::always_inline]] inline V silu(V x) {
+  return x / one_plus_exp_of_negative(x);
+}
 
 // Computes g / (g + 2) for g = exp(2|x|) - 1. Above kTanhIsOne the quotient rounds to 1.
 constexpr float kTanhIsOne = 9.5f;
-inline float tanh(float x) {
-  const float twice = 2.0f * abs(x);
-  const auto [n, grown] = exp_parts(twice > 2 * kTanhIsOne ? 2 * kTanhIsOne : twice);
-  const float power = power_of_two(n), g = fma(grown, power, power - 1.0f);
+template <typename V>
+[[gnu::always_inline]] inline V tanh(V x) {
+  const auto [n, grown] = exp_parts(at_most(2 * kTanhIsOne, 2.0f * abs(x)));
+  const V power = power_of_two(n), g = fma(grown, power, power - 1.0f);
   return copysign(g / (g + 2.0f), x);
 }
 
 // A rational minimax fit in x². Rounding adds up to 3e-7.
-inline float erf(float x) {
+template <typename V>
+[[gnu::always_inline]] inline V erf(V x) {
   constexpr float kTop = 3.92f;
-  const float a = abs(x), t = a > kTop ? kTop : a, s = t * t;
-  float p = 2.0500934e-06f;
-  p = fma(p, s, 0.000284882466f);
-  p = fma(p, s, 0.00376559678f);
-  p = fma(p, s, 0.0527486578f);
-  p = fma(p, s, 0.190405965f);
-  p = fma(p, s, 1.12837911f);
-  float q = 3.80917663e-05f;
-  q = fma(q, s, 0.00116253109f);
-  q = fma(q, s, 0.0149691747f);
-  q = fma(q, s, 0.114108905f);
-  q = fma(q, s, 0.502075613f);
-  q = fma(q, s, 1.0f);
-  float y = t * p / q;
-  y = y > 1.0f ? 1.0f : y;
-  return copysign(a >= kTop ? 1.0f : y, x);
+  const V a = abs(x), t = at_most(kTop, a), s = t * t;
+  V p = spread<V>(2.0500934e-06f);
+  p = fma(p, s, spread<V>(0.000284882466f));
+  p = fma(p, s, spread<V>(0.00376559678f));
+  p = fma(p, s, spread<V>(0.0527486578f));
+  p = fma(p, s, spread<V>(0.190405965f));
+  p = fma(p, s, spread<V>(1.12837911f));
+  V q = spread<V>(3.80917663e-05f);
+  q = fma(q, s, spread<V>(0.00116253109f));
+  q = fma(q, s, spread<V>(0.0149691747f));
+  q = fma(q, s, spread<V>(0.114108905f));
+  q = fma(q, s, spread<V>(0.502075613f));
+  q = fma(q, s, spread<V>(1.0f));
+  return copysign(one_from(kTop, a, at_most(1.0f, t * p / q)), x);
 }
 
 inline float sin_of(float r) {
@@ -209,20 +241,26 @@ constexpr float kSqrtHalf = 0.70710678118654752440f;
 constexpr float kGeluOuter = 0.79788456080286535588f;  // sqrt(2/π)
 constexpr float kGeluInner = 0.044715f;
 
-inline float gelu_erf(float x) { return 0.5f * x * (1.0f + erf(x * kSqrtHalf)); }
-inline float gelu_erf_grad(float x, float dy) {
-  const float cdf = 0.5f * (1.0f + erf(x * kSqrtHalf));
-  const float pdf = 0.39894228040143267794f * exp(-0.5f * x * x);
+template <typename V>
+[[gnu::always_inline]] inline V gelu_erf(V x) {
+  return 0.5f * x * (1.0f + erf(x * kSqrtHalf));
+}
+template <typename V>
+[[gnu::always_inline]] inline V gelu_erf_grad(V x, V dy) {
+  const V cdf = 0.5f * (1.0f + erf(x * kSqrtHalf));
+  const V pdf = 0.39894228040143267794f * exp(-0.5f * x * x);
   return dy * fma(x, pdf, cdf);
 }
-inline float gelu_tanh(float x) {
-  const float inner = kGeluOuter * fma(kGeluInner * x * x, x, x);
+template <typename V>
+[[gnu::always_inline]] inline V gelu_tanh(V x) {
+  const V inner = kGeluOuter * fma(kGeluInner * x * x, x, x);
   return 0.5f * x * (1.0f + tanh(inner));
 }
-inline float gelu_tanh_grad(float x, float dy) {
-  const float s = x * x;
-  const float t = tanh(kGeluOuter * fma(kGeluInner * s, x, x));
-  const float slope = kGeluOuter * fma(3.0f * kGeluInner, s, 1.0f);
+template <typename V>
+[[gnu::always_inline]] inline V gelu_tanh_grad(V x, V dy) {
+  const V s = x * x;
+  const V t = tanh(kGeluOuter * fma(kGeluInner * s, x, x));
+  const V slope = kGeluOuter * fma(spread<V>(3.0f * kGeluInner), s, spread<V>(1.0f));
   return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
 }
 

@@ -137,11 +137,21 @@ void PlannedProgram::load_column(const Walk& walk, const TileBuffer& in, std::by
 
 void PlannedProgram::load_segments(const Walk& walk, const TileBuffer& in, std::byte* base,
                                    void* slot) const {
+  const size_t dims = sizes_.size();
+  const int64_t inner = in.strides.back(), outer = dims > 1 ? in.strides[dims - 2] : 0;
   with_word(in.element_bytes, [&]<typename Word>(Word) {
     Word* to = static_cast<Word*>(slot);
+    const Word* from = reinterpret_cast<const Word*>(base);
+    int64_t row = 0;  // where the segment's row begins
     for (int s = 0; s < walk.segments; ++s) {
-      const auto* from = reinterpret_cast<const Word*>(address(walk, in, base, s));
-      load_few(from, in.strides.back(), to, walk.length[s]);
+      const int64_t* index = walk.index[s];
+      const int64_t within = dims > 1 ? index[dims - 1] * inner : walk.linear[s] * inner;
+      if (dims > 1 && s > 0 && walk.together && index[dims - 2] != 0) {
+        row += outer;
+      } else if (dims > 1) {
+        row = offset_of(in, index, dims) - within;
+      }
+      load_few(from + row + within, inner, to, walk.length[s]);
       to += walk.length[s];
     }
   });
