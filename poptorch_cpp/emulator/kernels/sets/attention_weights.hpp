@@ -36,8 +36,21 @@ template <typename Join>
   return folded(best, [](float a, float b) { return b > a ? b : a; });
 }
 
+template <typename Pair>
+[[gnu::flatten]] float powers_by_pairs(float* s, int64_t n, float top) {
+  Pair sums = spread<Pair>(0);
+  for (int64_t i = 0; i < n; i += kPaired) {
+    const Pair scores = load_pair(s + i), powers = vec::exp(scores - top);
+    store_pair(s + i, powers);
+    sums = sums + powers;
+  }
+  const Widest both[] = {sums.a, sums.b};
+  return folded(both, [](float a, float b) { return a + b; });
+}
 // Replaces scores by their powers, and returns the sum.
-[[gnu::flatten]] inline float powers_of_scores(float* s, int64_t n, float top) {
+template <bool pairs = vec::kHasPairs>
+[[gnu::flatten]] float powers_of_scores(float* s, int64_t n, float top) {
+  if constexpr (pairs) return powers_by_pairs<vec::VectorPair>(s, n, top);
   Widest sums[kScoreVectors] = {};
   for_scores(s, n, [&](int k, float* at) __attribute__((always_inline)) {
     const Widest power = map_lanes([top](float x) { return vec::exp(x - top); }, load<Widest>(at));

@@ -142,21 +142,23 @@ template <typename T, typename R, typename F, int... k>
 void map_blocks(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<int, k...>) {
   constexpr int64_t kBlock = 256;
   const HeldAs& held = *a.held;
-  alignas(64) float in[sizeof...(k)][kBlock] = {}, made[kBlock];
+  constexpr int64_t kStep = kVectorsOf<AllHeld<Held::kWord>, F> * kLanes;
+  alignas(64) float in[sizeof...(k)][kBlock], made[kBlock];
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = n - i < kBlock ? n - i : kBlock;
+    const int64_t whole = (count + kStep - 1) / kStep * kStep;
     auto words = [&](int operand) -> const void* {
       const Held form = held.sources[operand];
       if (form == Held::kWord && count == kBlock) return a.in<float>(operand) + i;
-      if (form != Held::kOne || i == 0) to_words(form, a.src[operand], i, count, in[operand]);
+      if (form == Held::kOne && i > 0) return in[operand];
+      to_words(form, a.src[operand], i, count, in[operand]);
+      std::fill(in[operand] + count, in[operand] + whole, 0.0f);
       return in[operand];
     };
     const void* src[] = {words(k)...};
     const bool direct = held.result == Held::kWord && count == kBlock;
     float* y = direct ? a.out<float>() + i : made;
-    constexpr int kStep = kVectorsOf<AllHeld<Held::kWord>, F> * kLanes;
-    map_vectors<T, R, AllHeld<Held::kWord>, F, k...>(f, src, y,
-                                                     (count + kStep - 1) / kStep * kStep);
+    map_vectors<T, R, AllHeld<Held::kWord>, F, k...>(f, src, y, whole);
     if (!direct) from_words(made, held.result, a.dst[0], i, count);
   }
 }
@@ -192,7 +194,7 @@ void map_held(const MicroArgs& a, int64_t n, const F& f) {
       same &= one || held.sources[k] == held.result;
     }
     bool done = false;
-    if (same && held.result == Held::kWord && ones != 0) {
+    if (same && held.result == Held::kWord) {
       done = map_same<Held::kWord, operands>(a, n, f, ones);
     } else if (same && held.result == Held::kHalf) {
       done = map_same<Held::kHalf, operands>(a, n, f, ones);

@@ -3,12 +3,15 @@
 // operations does not depend on the type.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "emulator/kernels/base/stored.hpp"
 #include "emulator/kernels/sets/half_elements.hpp"
 #include "emulator/kernels/simd/lanes.hpp"
+#include "emulator/kernels/simd/vector_math.hpp"
 #include "support/half.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
@@ -101,6 +104,30 @@ template <typename F, typename... V>
   }(std::make_integer_sequence<int, static_cast<int>(sizeof...(V))>());
 }
 
+// Whether a formula takes pairs of vectors, as one of `auto` operands does, and the set has them.
+template <typename F, typename... P>
+constexpr bool takes_pairs() {
+  if constexpr (vec::kHasPairs) {
+    return std::is_invocable_v<const F&, std::conditional_t<true, vec::VectorPair, P>...>;
+  }
+  return false;
+}
+constexpr int64_t kPaired = 2 * kLanes;  // elements of a pair
+template <typename P>
+[[gnu::always_inline]] inline vec::VectorPair load_pair(P x) {
+  return {load_lanes(x), load_lanes(x + kLanes)};
+}
+template <typename P>
+vec::VectorPair load_pair(P x, int64_t count) {
+  const int64_t first = std::min<int64_t>(count, kLanes);
+  return {load_lanes(x, first), load_lanes(x + first, count - first)};
+}
+template <typename Y>
+[[gnu::always_inline]] inline void store_pair(Y* y, vec::VectorPair v) {
+  store_lanes(y, v.a);
+  store_lanes(y + kLanes, v.b);
+}
+
 template <typename P>
 constexpr bool kReadsFloats = std::is_same_v<P, Always> || kIsFloat<std::remove_pointer_t<P>>;
 
@@ -108,7 +135,14 @@ constexpr bool kReadsFloats = std::is_same_v<P, Always> || kIsFloat<std::remove_
 // as far as the compiler knows, a store of halves could change one in memory.
 template <typename Y, typename F, typename... P>
 [[gnu::flatten]] void map_row(int64_t n, Y* y, F f, P... x) {
-  if constexpr (kIsFloat<Y> && (kReadsFloats<P> && ...)) {
+  if constexpr (takes_pairs<F, P...>()) {
+    int64_t i = 0;
+    for (; i + kPaired <= n; i += kPaired) store_pair(y + i, f(load_pair(x + i)...));
+    if (i == n) return;
+    Y held[kPaired];
+    store_pair(held, f(load_pair(x + i, n - i)...));
+    std::memcpy(y + i, held, static_cast<size_t>(n - i) * sizeof(Y));
+  } else if constexpr (kIsFloat<Y> && (kReadsFloats<P> && ...)) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]...);
   } else {
@@ -150,7 +184,19 @@ template <int count = lanes::kLanes, typename Term, typename Join, typename... P
 
 template <typename Term, typename... P>
 float sum_row(int64_t n, Term term, P... x) {
-  return reduce_row(n, 0.0f, term, [](float a, float b) { return a + b; }, x...);
+  auto add = [](float a, float b) { return a + b; };
+  if constexpr (takes_pairs<Term, P...>() && lanes::kLanes == kPaired) {
+    vec::VectorPair sums = spread<vec::VectorPair>(0);
+    int64_t i = 0;
+    for (; i + kPaired <= n; i += kPaired) sums = sums + term(load_pair(x + i)...);
+    float lane[kPaired], last[kPaired];
+    store_pair(lane, sums);
+    if (i < n) store_pair(last, term(load_pair(x + i, n - i)...));
+    for (int64_t l = 0; l < n - i; ++l) lane[l] += last[l];
+    return lanes::fold(lane, add);
+  } else {
+    return reduce_row(n, 0.0f, term, add, x...);
+  }
 }
 
 // Returns the greatest number; NaN is skipped.

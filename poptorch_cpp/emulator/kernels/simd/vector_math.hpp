@@ -45,8 +45,8 @@ inline float copysign(float x, float s) {
   return bits((bits(x) & 0x7fffffffu) | (bits(s) & 0x80000000u));
 }
 
-// Each formula below that takes a V is one for floats and for pairs of vectors. It uses these, which
-// return `x` where it is NaN.
+// Each formula below that takes a V is one for floats and for pairs of vectors. It uses these,
+// which return `x` where it is NaN.
 inline float at_most(float most, float x) { return x > most ? most : x; }
 inline float at_least(float least, float x) { return x < least ? least : x; }
 // These return y, or 0 where x is less; or 1 where x is not.

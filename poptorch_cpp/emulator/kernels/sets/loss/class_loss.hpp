@@ -25,7 +25,7 @@ struct LogScale {
 template <typename X, typename Y>
 LogScale log_softmax_row(const X* x, Y* y, int64_t n) {
   const float top = max_row(n, x);
-  const float total = sum_row(n, [top](float v) { return vec::exp(v - top); }, x);
+  const float total = sum_row(n, [top](auto v) { return vec::exp(v - top); }, x);
   const LogScale scale{top, vec::log(total)};
   map_row(n, y, scale, x);
   return scale;

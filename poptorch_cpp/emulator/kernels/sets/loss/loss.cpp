@@ -141,7 +141,7 @@ std::unique_ptr<BoundKernel> bind_plain_grad(const KernelRequest& request, const
     const float scale =
         mean ? *reinterpret_cast<const float*>(args.workspace) : dloss[each ? first : 0];
     const X* y = input_of<X>(args, 0) + first * l.classes;
-    auto part = [scale](float log) { return vec::exp(log) * scale; };
+    auto part = [scale](auto log) { return vec::exp(log) * scale; };
     if (softmax) map_row(rows * l.classes, dx, part, y);
     if (!softmax) std::fill_n(dx, rows * l.classes, Y{});
     for (int64_t r = 0; r < rows; ++r, dx += l.classes, y += l.classes) {

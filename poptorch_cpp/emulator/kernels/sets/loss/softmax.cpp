@@ -18,7 +18,7 @@ struct SoftmaxRow {
     const float top = max_row(n, x);
     float* powers = scratch;
     if constexpr (kIsFloat<Y>) powers = y;
-    map_row(n, powers, [top](float v) { return vec::exp(v - top); }, x);
+    map_row(n, powers, [top](auto v) { return vec::exp(v - top); }, x);
     const float scale = 1.0f / sum_row(n, [](float v) { return v; }, powers);
     map_row(n, y, [scale](float v) { return v * scale; }, powers);
   }
@@ -48,7 +48,7 @@ struct LogSoftmaxGradRow {
   [[gnu::noinline]] static void run(const X* const* operands, Y* dx, int64_t n, float*) {
     const X *y = operands[0], *dy = operands[1];
     const float total = sum_row(n, [](float g) { return g; }, dy);
-    map_row(n, dx, [total](float log, float g) { return g - vec::exp(log) * total; }, y, dy);
+    map_row(n, dx, [total](auto log, auto g) { return g - vec::exp(log) * total; }, y, dy);
   }
 };
 
