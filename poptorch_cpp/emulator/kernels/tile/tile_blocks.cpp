@@ -171,6 +171,14 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
     int64_t left = block.cols, col = 0;
     position.set(linear);
     while (left > 0) {
+      if (const int64_t rows =
+              walk.add_rows(position, linear, row * block.source_step + col, left)) {
+        linear += rows * inner, col += rows * inner, left -= rows * inner;
+        if (left > 0 && kTile - walk.count >= inner && walk.segments < kMaxSegments) continue;
+        run_tile(walk, registers);
+        walk.clear();
+        continue;
+      }
       const int64_t run = std::min(left, inner - position.index[dims - 1]);
       if (run >= kLeastRun && walk.count > 0) {
         run_tile(walk, registers);
@@ -182,7 +190,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       walk.length[s] = length;
       walk.linear[s] = linear;
       walk.in_block[s] = row * block.source_step + col;
-      std::copy_n(position.index, dims, walk.index[s]);
+      walk.index[s] = position.index;
       walk.join_last();
       walk.count += length;
       linear += length, col += length, left -= length;

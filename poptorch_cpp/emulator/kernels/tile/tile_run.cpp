@@ -10,7 +10,7 @@
 namespace poptorch::emulator {
 namespace {
 
-int64_t offset_of(const TileBuffer& buffer, const int64_t* index, size_t dims) {
+int64_t offset_of(const TileBuffer& buffer, const Coordinates& index, size_t dims) {
   int64_t offset = 0;
   for (size_t d = 0; d < dims; ++d) offset += index[d] * buffer.strides[d];
   return offset;
@@ -141,18 +141,19 @@ void PlannedProgram::load_segments(const Walk& walk, const TileBuffer& in, std::
   const int64_t inner = in.strides.back(), outer = dims > 1 ? in.strides[dims - 2] : 0;
   with_word(in.element_bytes, [&]<typename Word>(Word) {
     Word* to = static_cast<Word*>(slot);
-    const Word* from = reinterpret_cast<const Word*>(base);
-    int64_t row = 0;  // where the segment's row begins
-    for (int s = 0; s < walk.segments; ++s) {
-      const int64_t* index = walk.index[s];
-      const int64_t within = dims > 1 ? index[dims - 1] * inner : walk.linear[s] * inner;
-      if (dims > 1 && s > 0 && walk.together && index[dims - 2] != 0) {
-        row += outer;
-      } else if (dims > 1) {
-        row = offset_of(in, index, dims) - within;
+    for (int s = 0; s < walk.segments;) {
+      const auto* from = reinterpret_cast<const Word*>(address(walk, in, base, s));
+      const int rows = dims > 1 ? walk.rows_from(s, dims) : 1;
+      const int64_t n = walk.length[s];
+      if (rows > 1 && inner == 0) {
+        Word words[kMaxSegments];
+        gather<Word>(reinterpret_cast<const std::byte*>(from), outer, words, rows);
+        repeat<Word>(words, rows, n, to);
+      } else {
+        for (int r = 0; r < rows; ++r) load_few(from + r * outer, inner, to + r * n, n);
       }
-      load_few(from + row + within, inner, to, walk.length[s]);
-      to += walk.length[s];
+      to += rows * n;
+      s += rows;
     }
   });
 }
