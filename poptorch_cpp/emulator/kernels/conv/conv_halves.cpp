@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kHalfPixels = 96;         // of a block
 constexpr int64_t kPartElements = 1 << 18;  // of a block's patches, which stay in L2
 constexpr int64_t kHalfDepth = 256;         // of a sum at a time, as on floats
-constexpr double kMostFlops = 3e7;          // of a convolution whose sums have eager torch's order
+constexpr double kMostFlops = 3e7;          // of loops whose sums have eager torch's order
 
 // A product of pixels or gathered patches, and packed weights, all of which stay halves.
 class ConvHalves final : public ConvOfHalves {
@@ -84,7 +84,14 @@ class ConvHalves final : public ConvOfHalves {
 }  // namespace
 
 int sums_of_halves(ir::DType dtype, const ConvShape& shape) {
-  return dtype == ir::DType::kF16 && shape.flops() <= kMostFlops ? kPartialSums : 1;
+  if (dtype != ir::DType::kF16) return 1;
+  if (shape.groups == 1 || shape.depthwise()) {
+    return shape.flops() <= kMostFlops ? kPartialSums : 1;
+  }
+  // The loops multiply whole panels, also for groups of fewer channels.
+  const auto columns = static_cast<double>(shape.group_out());
+  const auto panels = static_cast<double>(round_up(shape.group_out(), kPanel));
+  return shape.flops() / columns * panels <= kMostFlops / 2 ? kPartialSums : 1;
 }
 
 bool has_one_half_type(const KernelRequest& request) {
