@@ -166,6 +166,10 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   const size_t dims = sizes_.size();
   const int64_t inner = sizes_[dims - 1];
   Position position{sizes_, {}};
+  auto run_gathered = [&] {
+    run_tile(walk, registers);
+    walk.clear();
+  };
   for (int64_t row = 0; row < block.rows; ++row) {
     int64_t linear = block.first + row * block.row_step;
     int64_t left = block.cols, col = 0;
@@ -174,16 +178,12 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       if (const int64_t rows =
               walk.add_rows(position, linear, row * block.source_step + col, left)) {
         linear += rows * inner, col += rows * inner, left -= rows * inner;
-        if (left > 0 && kTile - walk.count >= inner && walk.segments < kMaxSegments) continue;
-        run_tile(walk, registers);
-        walk.clear();
+        if (left == 0 || kTile - walk.count < inner || walk.segments == kMaxSegments)
+          run_gathered();
         continue;
       }
       const int64_t run = std::min(left, inner - position.index[dims - 1]);
-      if (run >= kLeastRun && walk.count > 0) {
-        run_tile(walk, registers);
-        walk.clear();
-      }
+      if (run >= kLeastRun && walk.count > 0) run_gathered();
       const int s = walk.segments++;
       const bool whole = unbounded_ && run >= kLeastRun;
       const int64_t length = whole ? run : std::min(run, kTile - walk.count);
@@ -196,10 +196,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       linear += length, col += length, left -= length;
       position.advance(length);
       const bool full = walk.count == kTile || walk.segments == kMaxSegments;
-      if (one_run_ || length >= kLeastRun || full) {
-        run_tile(walk, registers);
-        walk.clear();
-      }
+      if (one_run_ || length >= kLeastRun || full) run_gathered();
     }
   }
   if (walk.count > 0) run_tile(walk, registers);
