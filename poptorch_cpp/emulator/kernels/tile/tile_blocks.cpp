@@ -175,8 +175,9 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
     int64_t left = block.cols, col = 0;
     position.set(linear);
     while (left > 0) {
-      if (const int64_t rows =
-              walk.add_rows(position, linear, row * block.source_step + col, left)) {
+      const int64_t in_block = row * block.source_step + col;
+      const int64_t rows = one_run_ ? 0 : walk.add_rows(position, linear, in_block, left);
+      if (rows > 0) {
         linear += rows * inner, col += rows * inner, left -= rows * inner;
         if (left == 0 || kTile - walk.count < inner || walk.segments == kMaxSegments)
           run_gathered();
@@ -189,7 +190,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       const int64_t length = whole ? run : std::min(run, kTile - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
-      walk.in_block[s] = row * block.source_step + col;
+      walk.in_block[s] = in_block;
       walk.index[s] = position.index;
       walk.join_last();
       walk.count += length;
