@@ -231,6 +231,46 @@ TEST(EngineFusion, JoinsRowsToTheSameBits) {
   }
 }
 
+// Chains whose results are summed or scanned as a whole; one of them is also a result.
+std::string taken_by_runs(const std::string& dtype, int rows, int width) {
+  std::string text = R"(
+graph @main(%x: f32[R,W], %g: f32[W]) -> (f32[], f32[R], f32[R,W], f32[], f32[R,W]) {
+  %s = square(%x) : f32[R,W]
+  %a = sum(%s) {axes=[0, 1]} : f32[]
+  %h = cast(%x) {dtype=D} : D[R,W]
+  %e = exp(%h) : D[R,W]
+  %b = max(%e) {axes=[1]} : D[R]
+  %p = mul(%x, %g) : f32[R,W]
+  %c = cumsum(%p) {axis=0} : f32[R,W]
+  %n = neg(%c) : f32[R,W]
+  %k = mean(%n) {axes=[0, 1]} : f32[]
+  %t = cast(%b) {dtype=f32} : f32[R]
+  return %a, %t, %c, %k, %n
+})";
+  for (const auto& [from, to] : {std::pair{"D", dtype}, std::pair{"R", std::to_string(rows)},
+                                 std::pair{"W", std::to_string(width)}}) {
+    text = std::regex_replace(text, std::regex(support::str("\\b", from, "\\b")), to);
+  }
+  return text;
+}
+
+TEST(EngineFusion, TakesRunsToTheSameBits) {
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    for (const auto& [rows, width] :
+         {std::pair{1, 300}, std::pair{3, 20000}, std::pair{70, 257}, std::pair{300, 1100}}) {
+      const program::Program program = lowered(taken_by_runs(dtype, rows, width));
+      const Outcome plain = outcome(program, {.threads = 1, .fuse = false});
+      for (int threads : {1, 2}) {
+        const EngineOptions options{.threads = threads, .least_joined = 1};
+        EXPECT_EQ(outcome(program, options), plain) << dtype << rows << " " << width;
+      }
+      const std::string text =
+          Engine(program, ops::registry(), {.threads = 1, .least_joined = 1}).text();
+      EXPECT_NE(text.find("joined_rows=1 "), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(EngineFusion, ComputesWhatTheTextSays) {
   const program::Program program = lowered(R"(
 state "w" : f32[3]

@@ -7,10 +7,8 @@
 // those that it affects wait until it is complete, and may then begin a group.
 #include <algorithm>
 #include <deque>
-#include <map>
 
-#include "emulator/bind/kernel_maker.hpp"
-#include "emulator/bind/plan.hpp"
+#include "emulator/bind/rows_node.hpp"
 #include "support/flat_map.hpp"
 #include "support/watch.hpp"
 
@@ -75,12 +73,7 @@ class RowJoiner {
     if (rows < 2 || rows == elements || elements < plan_.options.least_joined) return 0;
     if (elements / rows > kLongestRow || op->call.workspace != kNoValue) return 0;
     const BoundKernel& kernel = *op->call.kernel->bound;
-    return is_fast(*op->call.kernel) && kernel.divides_into(rows) ? rows : 0;
-  }
-
-  static bool is_fast(const Kernel& kernel) {
-    const auto* op = std::get_if<OpSpec>(&kernel.spec);
-    return !op || op->provider == Provider::kFast;
+    return has_fast_kernel(op->call) && kernel.divides_into(rows) ? rows : 0;
   }
 
   // Takes the next node of the queue, unless the group must be complete before.
@@ -141,20 +134,9 @@ class RowJoiner {
     return 0;
   }
 
-  std::vector<Access> all_accesses(const Node& node) const {
+  static std::vector<Access> all_accesses(const Node& node) {
     std::vector<Access> found;
-    auto add = [&](std::span<const ValueId> ids, bool write) {
-      for (ValueId id : ids) {
-        if (id != kNoValue) found.push_back({id, write, false});
-      }
-    };
-    add(inputs_of(node), false);
-    add(outputs_of(node), true);
-    if (const auto* op = as<OpNode>(node)) add(written_operands(*op->def, op->inputs), true);
-    if (const Chain* chain = chain_of(node)) {
-      add(chain->inputs, false);
-      add(chain->outputs, true);
-    }
+    for_each_value(node, [&](ValueId id, bool write) { found.push_back({id, write, false}); });
     return found;
   }
 
@@ -226,41 +208,9 @@ class RowJoiner {
   }
 
   RowsNode join() {
-    RowsNode joined;
-    joined.rows = rows_;
-    hold_values();
-    RowsSpec spec{.rows = rows_};
-    for (Member& member : group_) {
-      for (const Access& access : member.accesses) {
-        if (plan_.storage_of(access.id).held) continue;
-        auto& ids = access.write ? joined.outputs : joined.inputs;
-        if (std::find(ids.begin(), ids.end(), access.id) == ids.end()) ids.push_back(access.id);
-      }
-      KernelSpec own = call_of(member.node)->kernel->spec;
-      if (auto* op = std::get_if<OpSpec>(&own)) spec.members.emplace_back(std::move(*op));
-      if (auto* chain = std::get_if<ChainSpec>(&own)) spec.members.emplace_back(std::move(*chain));
-      joined.members.push_back(std::move(member.node));
-    }
-    joined.call.kernel = std::make_unique<Kernel>(maker_.make(std::move(spec)));
-    return joined;
-  }
-
-  // Decides which values only the group uses.
-  void hold_values() {
-    std::map<StorageId, int> own;
-    std::map<StorageId, bool> made;
-    for (const Member& member : group_) {
-      for (const Access& access : member.accesses) {
-        const StorageId storage = plan_.value(access.id).storage;
-        ++own[storage];
-        made.try_emplace(storage, access.write);
-      }
-    }
-    for (const auto& [storage, count] : own) {
-      Storage& memory = plan_.storages[storage];
-      const bool free = memory.base == Base::kArena && !memory.kept && !memory.meets;
-      memory.held = free && made[storage] && count == uses_[storage];
-    }
+    std::vector<Node> members;
+    for (Member& member : group_) members.push_back(std::move(member.node));
+    return make_rows_node(plan_, maker_, rows_, std::move(members), uses_);
   }
 
   Plan& plan_;
@@ -276,12 +226,7 @@ class RowJoiner {
 
 void join_rows(Plan& plan) {
   if (!plan.options.fuse || plan.options.reference_only) return;
-  Table<StorageId, int> uses(plan.storages.size());
-  for (const auto& body : plan.bodies) {
-    for (const Node& node : body) {
-      for_each_access(plan, node, [&](int32_t storage, bool) { ++uses[storage]; });
-    }
-  }
+  const Table<StorageId, int> uses = count_accesses(plan);
   for (auto& body : plan.bodies) RowJoiner(plan, body, uses).run();
 }
 

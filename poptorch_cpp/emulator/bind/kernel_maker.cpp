@@ -7,6 +7,7 @@
 #include "emulator/kernels/base/joined_rows.hpp"
 #include "emulator/kernels/base/layouts.hpp"
 #include "emulator/kernels/base/relayout.hpp"
+#include "emulator/kernels/base/taken_runs.hpp"
 #include "emulator/kernels/base/tile_program.hpp"
 #include "emulator/providers/fallback.hpp"
 #include "support/error.hpp"
@@ -103,6 +104,17 @@ void KernelMaker::bind(const OpSpec& spec, Kernel& kernel) const {
   kernel.bound = row->bind(wanted);
 }
 
+std::unique_ptr<BoundKernel> KernelMaker::runs_kernel(const RowsSpec& spec,
+                                                      std::vector<RowsPart> parts) const {
+  const auto* reader = spec.members.size() == 2 ? std::get_if<OpSpec>(&spec.members[1]) : nullptr;
+  if (!reader || parts[1].kernel->elements_at_once() == 0) {
+    throw support::InternalError("[bind] a kernel does not take the elements of a chain.");
+  }
+  const ir::Type& taken = values_.value(reader->inputs[0]).type;
+  return take_runs_of(std::move(parts[0]), std::move(parts[1]), taken.elements(),
+                      ir::size_of(taken.dtype));
+}
+
 std::unique_ptr<BoundKernel> KernelMaker::rows_kernel(const RowsSpec& spec) const {
   std::vector<RowsPart> parts;
   std::vector<int64_t> held_bytes;  // of a row of each held storage
@@ -110,7 +122,7 @@ std::unique_ptr<BoundKernel> KernelMaker::rows_kernel(const RowsSpec& spec) cons
   int outside = 0;
   for (const RowsMember& member : spec.members) {
     RowsPart part{.kernel = make(as_spec(member)).bound};
-    if (!part.kernel || !part.kernel->divides_into(spec.rows)) {
+    if (!part.kernel || (spec.rows > 1 && !part.kernel->divides_into(spec.rows))) {
       throw support::InternalError(
           support::str("[bind] a kernel does not divide into ", spec.rows, " rows."));
     }
@@ -126,6 +138,7 @@ std::unique_ptr<BoundKernel> KernelMaker::rows_kernel(const RowsSpec& spec) cons
     }
     parts.push_back(std::move(part));
   }
+  if (spec.rows == 1) return runs_kernel(spec, std::move(parts));
   return join_rows_of(spec.rows, std::move(parts), held_bytes);
 }
 

@@ -17,6 +17,8 @@ KernelRequest make_request(const ValueTable& values, const program::Instruction&
                            const ir::OpDef& def, std::span<const ValueId> inputs,
                            std::span<const ValueId> outputs, int replicas, int threads);
 
+struct RowsPart;  // kernels/joined_rows.hpp
+
 class KernelMaker {
  public:
   // `instructions` are those of list_instructions(program).
@@ -42,6 +44,7 @@ class KernelMaker {
   KernelRequest request(const OpSpec& spec) const;
   std::shared_ptr<const TileProgram> tile_program(const ChainSpec& chain, ValueId produced) const;
   std::unique_ptr<BoundKernel> rows_kernel(const RowsSpec& spec) const;
+  std::unique_ptr<BoundKernel> runs_kernel(const RowsSpec& spec, std::vector<RowsPart> parts) const;
   void bind(const OpSpec& spec, Kernel& kernel) const;
 
   const program::Program& program_;

@@ -74,6 +74,8 @@ void choose_kernels(Plan& plan);
 // Joins chains and reductions over the rows of the same tensors into one kernel, which computes a
 // block of rows at a time. What only they use is never stored as a whole.
 void join_rows(Plan& plan);
+// Joins a chain with a reduction or scan that takes its elements run by run.
+void join_runs(Plan& plan);
 // Adds a node that begins each collective; the collective's own node then waits for the result.
 void begin_collectives(Plan& plan);
 // Assigns offsets in each IPU's arena, from liveness.

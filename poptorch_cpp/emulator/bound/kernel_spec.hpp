@@ -48,7 +48,8 @@ struct ReorderSpec {
 };
 
 // Chains and reductions over the rows of the same tensors, computed together for a block of rows at
-// a time. Values that are held have only the memory of a block.
+// a time. Values that are held have only the memory of a block. With one row, there are two
+// members: a chain, and an op that takes its elements run by run.
 using RowsMember = std::variant<OpSpec, ChainSpec>;  // an op has no epilogue
 struct RowsSpec {
   int64_t rows = 0;

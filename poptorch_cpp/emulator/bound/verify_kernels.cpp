@@ -56,11 +56,24 @@ class KernelVerifier {
     if (spec.rows < 1 || spec.members.empty()) {
       refuse_at(place_, "joins ", spec.members.size(), " kernels by ", spec.rows, " rows.");
     }
+    if (spec.rows == 1 && !takes_runs(spec)) {
+      refuse_at(place_, "joins other kernels than a chain and an op that takes what it makes.");
+    }
     for (const RowsMember& member : spec.members) {
       const auto* op = std::get_if<OpSpec>(&member);
       if (op && op->epilogue) refuse_at(place_, "joins an op with an epilogue.");
       check_member(as_spec(member));
     }
+  }
+
+  bool takes_runs(const RowsSpec& spec) const {
+    if (spec.members.size() != 2) return false;
+    const auto* chain = std::get_if<ChainSpec>(&spec.members[0]);
+    const auto* op = std::get_if<OpSpec>(&spec.members[1]);
+    if (!chain || !op || op->inputs.size() != 1 || op->inputs[0] == kNoValue) return false;
+    return std::ranges::any_of(chain->outputs, [&](ValueId id) {
+      return code_.value(id).storage == code_.value(op->inputs[0]).storage;
+    });
   }
 
   void check_op(const OpSpec& op) const {

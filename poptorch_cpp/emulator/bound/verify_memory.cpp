@@ -151,7 +151,7 @@ class MemoryVerifier {
   }
 
   void see_kernel(const KernelSpec& spec, const Step& step) {
-    if (const auto* rows = std::get_if<RowsSpec>(&spec)) return see_rows(*rows);
+    if (const auto* rows = std::get_if<RowsSpec>(&spec)) return see_rows(*rows, step);
     Accesses found;
     add_accesses(spec, found);
     const ValueId workspace = ipu_.table[step.workspace];
@@ -160,7 +160,7 @@ class MemoryVerifier {
   }
 
   // Checks that the members can run on blocks of rows, one block after the other.
-  void see_rows(const RowsSpec& rows) {
+  void see_rows(const RowsSpec& rows, const Step& step) {
     Accesses outside;
     std::vector<ValueId> made;
     for (const RowsMember& member : rows.members) {
@@ -181,6 +181,8 @@ class MemoryVerifier {
         made.push_back(id);
       }
     }
+    const ValueId workspace = ipu_.table[step.workspace];
+    if (workspace != kNoValue) outside.writes.push_back(workspace);
     check_apart(outside);
     see(outside.reads, outside.writes);
   }

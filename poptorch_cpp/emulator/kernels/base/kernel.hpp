@@ -59,12 +59,21 @@ struct KernelRequest {
   const ir::Attr& attr_value(ir::Symbol name) const;  // given, or the row's default
 };
 
+// Makes elements of an operand when a kernel reads them.
+class ElementSource {
+ public:
+  virtual ~ElementSource() = default;
+  // Returns `count` neighbours from element `first` on. They are there until the next call.
+  virtual const std::byte* take(int64_t first, int64_t count) const = 0;
+};
+
 struct KernelArgs {
   // Holds inputs, outputs, then the epilogue's further inputs and outputs; nullptr when absent.
   std::byte* const* buffers = nullptr;
   std::byte* scratch = nullptr;    // of this worker: scratch_bytes(), 64-byte aligned
   std::byte* workspace = nullptr;  // of this op: workspace_bytes(), shared by its tasks and phases
   RandomKey random;
+  const ElementSource* source = nullptr;  // of operand 0, instead of its buffer
 };
 
 class BoundKernel {
@@ -89,6 +98,9 @@ class BoundKernel {
   }
   // Computes the parts [begin, end) of `of` to the bits of run(). Requires divides_into(of).
   virtual void run_parts(const KernelArgs& args, int64_t begin, int64_t end, int64_t of) const;
+  // Returns the most neighbours of operand 0 that the kernel reads at once, if its tasks together
+  // read each element once and can take them from KernelArgs::source; else 0.
+  virtual int64_t elements_at_once() const { return 0; }
   // Returns rough nanoseconds; the engine runs short kernels inline.
   virtual int64_t estimated_ns() const { return 0; }
 };

@@ -38,6 +38,13 @@ T* buffer_of(const KernelArgs& args, int i) {
   return reinterpret_cast<T*>(args.buffers[i]);
 }
 
+// Returns `count` neighbours of operand 0, of a kernel that has elements_at_once().
+template <typename T>
+const T* elements_of(const KernelArgs& args, int64_t first, int64_t count) {
+  if (args.source) return reinterpret_cast<const T*>(args.source->take(first, count));
+  return input_of<T>(args, 0) + first;
+}
+
 // The fused chain of a request; its producer runs it on blocks of output 0.
 class Epilogue {
  public:

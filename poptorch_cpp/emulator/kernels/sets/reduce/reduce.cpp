@@ -15,8 +15,9 @@ namespace {
 
 using ir::Shape;
 
-constexpr int64_t kRun = 2048;  // floats joined in f32 lanes before they join in double
-constexpr int64_t kRows = 64;   // rows joined in f32 before they join in double
+constexpr int64_t kRun = 2048;      // floats joined in f32 lanes before they join in double
+constexpr int64_t kRows = 64;       // rows joined in f32 before they join in double
+constexpr int64_t kLeastRun = 256;  // elements that repay a call for them
 // A table that is larger than L2 is read by pieces of kMostColumns of its rows, whose sums stay in
 // L1.
 constexpr int64_t kLargeTable = 1 << 18;  // elements
@@ -50,6 +51,9 @@ class Reduce final : public BoundKernel {
     return row_parts_ > 1 ? 8 * row_parts_ * result_count() : 0;
   }
   int64_t estimated_ns() const override { return ns_; }
+  int64_t elements_at_once() const override {
+    return g_.inner_reduced && g_.inner >= kLeastRun ? std::min(g_.inner, kRun) : 0;
+  }
 
   void run(const KernelArgs& args, int phase, int task) const override {
     auto* partial = reinterpret_cast<double*>(args.workspace);
@@ -74,18 +78,17 @@ class Reduce final : public BoundKernel {
  private:
   void run_outputs(const KernelArgs& args, Range outputs, int64_t row_part) const {
     auto* partial = reinterpret_cast<double*>(args.workspace);
-    const X* x = input_of<X>(args, 0);
     for (int64_t o = outputs.begin; o < outputs.end; ++o) {
       double values[kMostColumns];
       int64_t first = o, count = 1;
       if (g_.inner_reduced) {
-        values[0] = run_of(x + offset_at(o, g_.kept_sizes, g_.kept_strides), row_part);
+        values[0] = run_of(args, offset_at(o, g_.kept_sizes, g_.kept_strides), row_part);
       } else {
         const int64_t blocks = divide_up(g_.inner, columns_), column = o % blocks * columns_;
         count = std::min(columns_, g_.inner - column);
         first = o / blocks * g_.inner + column;
-        columns(x + offset_at(o / blocks, g_.kept_sizes, g_.kept_strides) + column, count, row_part,
-                values);
+        const int64_t at = offset_at(o / blocks, g_.kept_sizes, g_.kept_strides) + column;
+        columns(input_of<X>(args, 0) + at, count, row_part, values);
       }
       if (row_parts_ > 1) {
         std::copy_n(values, count, partial + row_part * result_count() + first);
@@ -106,15 +109,16 @@ class Reduce final : public BoundKernel {
     return reduce_row(n, start, term, join, x);
   }
 
-  double run_of(const X* x, int64_t part) const {
+  double run_of(const KernelArgs& args, int64_t at, int64_t part) const {
     Range rows{0, g_.reduced()}, inner{0, g_.inner};
     (splits_inner() ? inner : rows) = part_of(splits_inner() ? g_.inner : g_.reduced(), row_parts_,
                                               part, splits_inner() ? kRun : 1);
     double value = Op::kStart;
     for (int64_t r = rows.begin; r < rows.end; ++r) {
-      const X* row = x + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
+      const int64_t row = at + offset_at(r, g_.reduced_sizes, g_.reduced_strides);
       for (int64_t i = inner.begin; i < inner.end; i += kRun) {
-        const float some = joined(row + i, std::min(kRun, inner.end - i));
+        const int64_t count = std::min(kRun, inner.end - i);
+        const float some = joined(elements_of<X>(args, row + i, count), count);
         value = Op::join(value, static_cast<double>(some));
       }
     }

@@ -40,6 +40,10 @@ class LineScan final : public BoundKernel {
         parts_(parts_for(ns_, divide_up(lines_.outer * blocks_, unit_))) {}
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
+  int64_t elements_at_once() const override {
+    const int64_t width = std::min(width_, lines_.inner);
+    return !kTwo && width >= kFewestLines ? width : 0;
+  }
   void run(const KernelArgs& args, int, int task) const override {
     const Range range = part_of(lines_.outer * blocks_, parts_, task, unit_);
     if (lines_.inner == 1) return scan_rows(args, range);
@@ -48,8 +52,9 @@ class LineScan final : public BoundKernel {
       const int64_t count = std::min(width_, lines_.inner - first);
       Sum values[kMostLines];
       std::fill_n(values, count, kFirst);
-      scan(operands(args, item / blocks_ * lines_.size * lines_.inner + first), lines_.size,
-           lines_.inner, count, values);
+      const int64_t at = item / blocks_ * lines_.size * lines_.inner + first;
+      scan([&](int64_t row) { return elements_of<X>(args, at + row, count); }, operands(args, at),
+           lines_.size, lines_.inner, count, values);
     }
   }
 
@@ -154,19 +159,21 @@ class LineScan final : public BoundKernel {
       const int64_t first = reverse_ ? lines_.size - n - some : n;
       const int64_t width = rows_to_columns(whole.x + first, lines_.size, count, some, held_x);
       if (kTwo) rows_to_columns(whole.b + first, lines_.size, count, some, held_b);
-      scan({held_x, kTwo ? held_b : held_x, made}, some, kRowsAtOnce, width, values);
+      scan([&](int64_t row) { return held_x + row; }, {held_x, kTwo ? held_b : held_x, made}, some,
+           kRowsAtOnce, width, values);
       columns_to_rows(made, whole.y + first, lines_.size, count, some);
     }
   }
 
   // Scans `size` rows, `stride` apart, of `count` neighbouring elements, and continues from
-  // `values`.
-  void scan(const Operands& operands, int64_t size, int64_t stride, int64_t count,
+  // `values`. `row_of(i)` returns the elements of operand 0 from i on.
+  template <typename RowOf>
+  void scan(RowOf row_of, const Operands& operands, int64_t size, int64_t stride, int64_t count,
             Sum* values) const {
     const int64_t begin = reverse_ ? (size - 1) * stride : 0, step = reverse_ ? -stride : stride;
     for (int64_t n = 0, row = begin; n < size; ++n, row += step) {
       T held_x[kMostLines], held_b[kMostLines], held_y[kMostLines];
-      const T* x = values_of(operands.x + row, count, held_x);
+      const T* x = values_of(row_of(row), count, held_x);
       const T* b = kTwo ? values_of(operands.b + row, count, held_b) : x;
       T* y = results_of(operands.y + row, held_y);
 #pragma GCC ivdep
