@@ -16,6 +16,7 @@ enum class Scanned { kSum, kProduct, kRecurrence };
 // reads and writes: the processor fetches ahead within a page only.
 constexpr int64_t kMostLines = 1024, kFewestLines = 64;
 constexpr int64_t kLargeRows = 1 << 20;  // bytes
+constexpr int64_t kLeastTaken = 256;     // elements that repay a call for them
 
 // Returns the lines to advance at once so that a tensor has about `kBlocks` blocks or more of them.
 int64_t lines_at_once(const Lines& lines) {
@@ -42,7 +43,7 @@ class LineScan final : public BoundKernel {
   int64_t estimated_ns() const override { return ns_; }
   int64_t elements_at_once() const override {
     const int64_t width = std::min(width_, lines_.inner);
-    return !kTwo && width >= kFewestLines ? width : 0;
+    return !kTwo && width >= kLeastTaken ? width : 0;
   }
   void run(const KernelArgs& args, int, int task) const override {
     const Range range = part_of(lines_.outer * blocks_, parts_, task, unit_);
