@@ -54,8 +54,10 @@ class LineScan final : public BoundKernel {
       Sum values[kMostLines];
       std::fill_n(values, count, kFirst);
       const int64_t at = item / blocks_ * lines_.size * lines_.inner + first;
-      scan([&](int64_t row) { return elements_of<X>(args, at + row, count); }, operands(args, at),
-           lines_.size, lines_.inner, count, values);
+      // Operand 0 may have no buffer.
+      const X* b = kTwo ? input_of<X>(args, 1) + at : nullptr;
+      scan([&](int64_t row) { return elements_of<X>(args, at + row, count); },
+           {nullptr, b, result_at(args, at)}, lines_.size, lines_.inner, count, values);
     }
   }
 
@@ -71,7 +73,10 @@ class LineScan final : public BoundKernel {
   };
   static Operands operands(const KernelArgs& args, int64_t at) {
     const X* x = input_of<X>(args, 0) + at;
-    return {x, kTwo ? input_of<X>(args, 1) + at : x, buffer_of<Y>(args, kTwo ? 2 : 1) + at};
+    return {x, kTwo ? input_of<X>(args, 1) + at : x, result_at(args, at)};
+  }
+  static Y* result_at(const KernelArgs& args, int64_t at) {
+    return buffer_of<Y>(args, kTwo ? 2 : 1) + at;
   }
 
   static const T* values_of(const X* x, int64_t n, T* held) {
