@@ -256,7 +256,8 @@ def make(ops=400, events=2000, ipus=4, name="decoder.layers", capacity=1024 * KI
     work = {f"{word}_cycles": int(share * cycles) for word, share in parts}
     words = ("state", "arena", "stash", "code", "capacity", "needed", "weight", "optimiser")
     words += ("accumulator", "constant", "link", "gateway", "host", "streaming")
-    work |= {"overlapped_cycles": 0, "gateway_cycles": 0, **{f"{word}_bytes": 0 for word in words}}
+    none = ("overlapped", "gateway", "host_wait", "link_wait")
+    work |= {**{f"{word}_cycles": 0 for word in none}, **{f"{word}_bytes": 0 for word in words}}
     data = {
         "format": "poptorch-report",
         "version": 1,
