@@ -238,6 +238,9 @@ graph @main(%x: f32[128,1024]) -> (f32[128,1024]) {
       {{"joined_rows=128", "joined_rows=96",
         "[verify] step 1 of IPU 0 divides %s into 96 rows, which it does not have."},
        {"joined_rows=128", "joined_rows=0", "[verify] step 1 of IPU 0 joins 3 kernels by 0 rows."},
+       {"joined_rows=128", "joined_rows=1",
+        "[verify] step 1 of IPU 0 joins other kernels than a chain and an op that takes what it "
+        "makes."},
        {"[square](%x)", "[square](%s)",
         "[verify] step 1 of IPU 0 reads %s, which is held, before it is made."},
        {"stream_out(%y)", "stream_out(%s)",

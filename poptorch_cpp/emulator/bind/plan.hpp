@@ -29,12 +29,12 @@ struct Plan : ValueTable {
   ValueId add_value(const ir::Type& type, support::Symbol name, int ipu);
 };
 
-// Calls `see(storage, is_write)` for every access of a node, blocks included.
+// Calls `see(value, is_write)` for every value that a node accesses, blocks excluded.
 template <typename See>
-void for_each_access(const Plan& plan, const Node& node, See see) {
+void for_each_value(const Node& node, See see) {
   auto visit = [&](std::span<const ValueId> ids, bool write) {
     for (ValueId id : ids) {
-      if (id != kNoValue) see(plan.value(id).storage, write);
+      if (id != kNoValue) see(id, write);
     }
   };
   visit(inputs_of(node), false);
@@ -44,6 +44,12 @@ void for_each_access(const Plan& plan, const Node& node, See see) {
     visit(chain->inputs, false);
     visit(chain->outputs, true);
   }
+}
+
+// Calls `see(storage, is_write)` for every access of a node, blocks included.
+template <typename See>
+void for_each_access(const Plan& plan, const Node& node, See see) {
+  for_each_value(node, [&](ValueId id, bool write) { see(plan.value(id).storage, write); });
   for_each_block(node, [&](const std::vector<Node>& block) {
     for (const Node& inner : block) for_each_access(plan, inner, see);
   });

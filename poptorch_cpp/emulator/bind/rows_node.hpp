@@ -11,23 +11,6 @@ namespace poptorch::emulator {
 // Counts the accesses of each storage by all nodes.
 Table<StorageId, int> count_accesses(const Plan& plan);
 
-// Calls `see(value, is_write)` for every value that a node without blocks accesses.
-template <typename See>
-void for_each_value(const Node& node, See see) {
-  auto visit = [&](std::span<const ValueId> ids, bool write) {
-    for (ValueId id : ids) {
-      if (id != kNoValue) see(id, write);
-    }
-  };
-  visit(inputs_of(node), false);
-  visit(outputs_of(node), true);
-  if (const auto* op = as<OpNode>(node)) visit(written_operands(*op->def, op->inputs), true);
-  if (const Chain* chain = chain_of(node)) {
-    visit(chain->inputs, false);
-    visit(chain->outputs, true);
-  }
-}
-
 // Joins chains and ops that have kernels. What only they access is held from then on; `uses` are
 // count_accesses().
 RowsNode make_rows_node(Plan& plan, const KernelMaker& maker, int64_t rows,

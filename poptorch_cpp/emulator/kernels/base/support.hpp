@@ -38,6 +38,9 @@ T* buffer_of(const KernelArgs& args, int i) {
   return reinterpret_cast<T*>(args.buffers[i]);
 }
 
+// The fewest neighbours that repay a call of KernelArgs::source.
+constexpr int64_t kLeastTaken = 256;
+
 // Returns `count` neighbours of operand 0, of a kernel that has elements_at_once().
 template <typename T>
 const T* elements_of(const KernelArgs& args, int64_t first, int64_t count) {

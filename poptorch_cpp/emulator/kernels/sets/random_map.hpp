@@ -42,13 +42,7 @@ void round_blocks(const MicroArgs& a, int64_t n) {
   }
 }
 
-// Loads kRounded elements in the order in which they are rounded: see put_bfloats_in_turn().
-template <Held held>
-void load_two(const void* x, int64_t i, Widest* v) {
-  load_vectors<held, 2>(x, i, v);
-  if constexpr (held == Held::kHalf) load_vectors<held, 1>(x, i + kLanes, v + 1);
-}
-
+// Rounds kRounded elements in the order in which load_vectors() loads them.
 template <Held held, typename V>
 void put_two(uint16_t* y, V a, V b, WidestWords words) {
   if constexpr (held == Held::kBfloat) {
@@ -69,7 +63,7 @@ template <typename Form, typename F, int... k>
     const int64_t end = std::min(n, begin + BlockWords::kElements);
     for (int64_t i = begin; i < end; i += kRounded) {
       Widest v[sizeof...(k)][2], made[2];
-      (load_two<Form::source(k)>(src[k], i, v[k]), ...);
+      (load_vectors<Form::source(k), 2>(src[k], i, v[k]), ...);
       apply<float, float, 2>(f, v, made, std::integer_sequence<int, k...>());
       put_two<Form::result()>(y + i, made[0], made[1], words.next());
     }

@@ -15,9 +15,8 @@ namespace {
 
 using ir::Shape;
 
-constexpr int64_t kRun = 2048;      // floats joined in f32 lanes before they join in double
-constexpr int64_t kRows = 64;       // rows joined in f32 before they join in double
-constexpr int64_t kLeastRun = 256;  // elements that repay a call for them
+constexpr int64_t kRun = 2048;  // floats joined in f32 lanes before they join in double
+constexpr int64_t kRows = 64;   // rows joined in f32 before they join in double
 // A table that is larger than L2 is read by pieces of kMostColumns of its rows, whose sums stay in
 // L1.
 constexpr int64_t kLargeTable = 1 << 18;  // elements
@@ -52,7 +51,7 @@ class Reduce final : public BoundKernel {
   }
   int64_t estimated_ns() const override { return ns_; }
   int64_t elements_at_once() const override {
-    return g_.inner_reduced && g_.inner >= kLeastRun ? std::min(g_.inner, kRun) : 0;
+    return g_.inner_reduced && g_.inner >= kLeastTaken ? std::min(g_.inner, kRun) : 0;
   }
 
   void run(const KernelArgs& args, int phase, int task) const override {

@@ -16,7 +16,6 @@ enum class Scanned { kSum, kProduct, kRecurrence };
 // reads and writes: the processor fetches ahead within a page only.
 constexpr int64_t kMostLines = 1024, kFewestLines = 64;
 constexpr int64_t kLargeRows = 1 << 20;  // bytes
-constexpr int64_t kLeastTaken = 256;     // elements that repay a call for them
 
 // Returns the lines to advance at once so that a tensor has about `kBlocks` blocks or more of them.
 int64_t lines_at_once(const Lines& lines) {
