@@ -152,6 +152,8 @@ TEST(HalfRows, OfReductions) {
   }
   // This table is read by longer pieces of rows.
   expect_rounded_floats({"sum", {{"axes", Ints{0}}}, {{{260, 1024}}}}, {false});
+  // Here parts of the rows have sums that are joined, of more columns than a piece.
+  expect_rounded_floats({"sum", {{"axes", Ints{0}}}, {{{900, 1536}}}});
 }
 
 TEST(HalfRows, OfScans) {

@@ -50,12 +50,20 @@ using WriteFn = void (*)(std::byte* y, int64_t first, const double* values, int6
 template <typename Y>
 void write_as(std::byte* y, int64_t first, const double* values, int64_t count, double scale) {
   Y* to = reinterpret_cast<Y*>(y) + first;
-  alignas(64) float held[kMostColumns];
-  float* floats = held;
-  if constexpr (kIsFloat<Y>) floats = to;
+  auto scaled = [&](float* floats, int64_t begin, int64_t end) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i) floats[i] = static_cast<float>(values[i] * scale);
-  if constexpr (!kIsFloat<Y>) from_floats_of<kElementOf<Y>>(held, stored_at(to), count);
+    for (int64_t i = begin; i < end; ++i) floats[i - begin] = static_cast<float>(values[i] * scale);
+  };
+  if constexpr (kIsFloat<Y>) {
+    scaled(to, 0, count);
+  } else {
+    alignas(64) float held[kMostColumns];
+    for (int64_t i = 0; i < count; i += kMostColumns) {
+      const int64_t end = std::min(i + kMostColumns, count);
+      scaled(held, i, end);
+      from_floats_of<kElementOf<Y>>(held, stored_at(to + i), end - i);
+    }
+  }
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET
