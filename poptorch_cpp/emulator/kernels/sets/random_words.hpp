@@ -8,7 +8,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 
 // Returns the multipliers of pairs of elements, by their number in a block.
 [[gnu::always_inline]] inline WidestWords multipliers_of(WidestWords pairs) {
-#ifdef __AVX512F__
+#ifdef __AVX2__
   WidestWords all;
   std::memcpy(&all, reference::kMultipliers, sizeof(all));
   return permuted(all, pairs);

@@ -57,7 +57,8 @@ struct Select {
   }
 };
 
-// Chooses elements of one form, or the only element of a source.
+// Chooses elements of one form, or the only element of a source. T is an integer: the compiler makes
+// vectors of masks, where it would not make them of choices.
 template <typename T>
 void select_stored(const MicroArgs& a, int64_t n) {
   const HeldAs& held = *a.held;
@@ -69,7 +70,10 @@ void select_stored(const MicroArgs& a, int64_t n) {
   T* y = a.out<T>();
   auto choose = [&](auto x, auto z) {
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] = condition[i] != 0 ? x(i) : z(i);
+    for (int64_t i = 0; i < n; ++i) {
+      const T chosen = condition[i] != 0 ? static_cast<T>(~T{0}) : T{0};
+      y[i] = (x(i) & chosen) | (z(i) & static_cast<T>(~chosen));
+    }
   };
   const T *x = a.in<T>(1), *z = a.in<T>(2), one_x = ones[0], one_z = ones[1];
   auto from_x = [x](int64_t i) { return x[i]; };
@@ -89,7 +93,7 @@ void select_held(const MicroArgs& a, int64_t n) {
   if (ones || sources[0] != Held::kBool || !fits(sources[1]) || !fits(sources[2])) {
     return map_held_of<3, float, float, Select>(a, n);
   }
-  return form == Held::kWord ? select_stored<float>(a, n) : select_stored<uint16_t>(a, n);
+  return form == Held::kWord ? select_stored<uint32_t>(a, n) : select_stored<uint16_t>(a, n);
 }
 
 struct ScaleShift {
