@@ -24,6 +24,14 @@ struct Box {
 };
 
 constexpr int64_t kRowsOfLine = 64;
+constexpr int64_t kTransposedRows = 64;  // a multiple of the elements of a cache line
+
+// Returns the unit in which tasks split the outermost dimension. Parts of a transposed matrix have
+// whole squares of elements, and read whole cache lines.
+int64_t unit_of(const Box& box) {
+  const bool matrix = box.sizes.size() == 2 && box.from_strides[0] == 1 && box.to_strides[1] == 1;
+  return matrix && box.from_strides[1] != 1 ? kTransposedRows : 1;
+}
 
 // Drops dimensions of size 1 and merges those that both sides walk as one; at least two remain. A
 // long line becomes several rows, which tasks can share.
@@ -136,7 +144,8 @@ class Copy final : public BoundKernel {
       const int64_t elements = ir::element_count(box.sizes);
       ns_ += 30 + elements * element_ / 8;
       // Tasks split the outermost dimension.
-      const int64_t parts = elements == 0 ? 0 : parts_for(elements * element_ / 8, box.sizes[0]);
+      const int64_t units = divide_up(box.sizes[0], unit_of(box));
+      const int64_t parts = elements == 0 ? 0 : parts_for(elements * element_ / 8, units);
       parts_.push_back(parts);
       tasks_.resize(static_cast<size_t>(box.phase) + 1);
       tasks_.back() += static_cast<int>(parts);
@@ -151,7 +160,7 @@ class Copy final : public BoundKernel {
     for (; task >= parts_[b]; ++b) task -= static_cast<int>(parts_[b]);
     const Box& box = boxes_[b];
     if (args.buffers[box.input] == args.buffers[output_]) return;  // in place: already there
-    const Range outer = part_of(box.sizes[0], parts_[b], task);
+    const Range outer = part_of(box.sizes[0], parts_[b], task, unit_of(box));
     const std::byte* from = args.buffers[box.input] + box.from_offset * element_;
     std::byte* to = args.buffers[output_] + box.to_offset * element_;
     const size_t dims = box.sizes.size();
