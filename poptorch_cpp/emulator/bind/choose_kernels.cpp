@@ -98,13 +98,16 @@ class KernelBinder {
   }
 
  private:
-  // Only chains read values by strides.
+  // Only chains and kernels whose row says so read values by strides.
   void check_inputs(const Node& node) const {
+    const auto* op = as<OpNode>(node);
+    const KernelRow* row = op ? all_kernels().find(op->def->name) : nullptr;
     for (ValueId id : inputs_of(node)) {
       if (id == kNoValue || !plan_.value(id).is_strided()) continue;
+      if (row && row->reads_strides && row->reads_strides(plan_.value(id).type)) continue;
       throw support::InternalError(
           support::str("[bind] %", plan_.value(id).name,
-                       " has strides, and a node that is not a chain reads it."));
+                       " has strides, and a node that needs neighbours reads it."));
     }
   }
 

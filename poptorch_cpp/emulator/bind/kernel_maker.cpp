@@ -40,6 +40,7 @@ KernelRequest make_request(const ValueTable& values, const program::Instruction&
     request.inputs.push_back(absent ? std::nullopt : std::optional(values.value(id).type));
     request.input_layouts.push_back(absent ? Layout{} : values.storage_of(id).layout);
     request.input_fixed.push_back(!absent && values.storage_of(id).is_fixed());
+    request.input_strides.push_back(absent ? ir::Shape{} : values.value(id).strides);
   }
   for (ValueId id : outputs) {
     const Storage& storage = values.storage_of(id);

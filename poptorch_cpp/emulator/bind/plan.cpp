@@ -164,8 +164,8 @@ class Planner {
     return strided_->make_view(instruction, plan_);
   }
 
-  // Returns whether `to`, and every view of it, may be an alias of `memory`: only chains can copy
-  // what has strides.
+  // Returns whether `to`, and every view of it, may be an alias of `memory`: a view that is none
+  // would be copied, and that needs neighbours.
   bool may_alias_with_views(StorageId memory, TensorId to) {
     const std::vector<TensorId> views = strided_->views_of(to);
     return may_alias(memory, to) && std::all_of(views.begin(), views.end(), [&](TensorId view) {

@@ -13,7 +13,7 @@ using program::Instruction;
 using program::TensorId;
 using Kind = Instruction::Kind;
 
-// Chains gather shorter runs slowly: then one copy for all of them is faster.
+// Readers gather shorter runs slowly: then one copy for all of them is faster.
 constexpr int64_t kShortRun = 16;  // elements
 
 // Where the elements of a result are in the memory of its operand.
@@ -130,7 +130,8 @@ std::vector<TensorId> StridedViews::views_of(TensorId id) const {
   return views;
 }
 
-bool StridedViews::is_in_chains_only(TensorId id) const {
+// Returns whether all readers can read the tensor by strides.
+bool StridedViews::is_read_by_strides(TensorId id) const {
   auto it = readers_.find(id);
   if (it == readers_.end()) return false;
   return std::all_of(it->second.begin(), it->second.end(), [&](const Instruction* reader) {
@@ -141,17 +142,19 @@ bool StridedViews::is_in_chains_only(TensorId id) const {
       const TensorId result = reader->outputs[0];
       return without_ones(plan_.value(id).type.shape) ==
                  without_ones(plan_.value(result).type.shape) &&
-             is_in_chains_only(result);
+             is_read_by_strides(result);
     }
+    const KernelRow* row = all_kernels().find(def.name);
+    if (row && row->reads_strides && row->reads_strides(plan_.value(id).type)) return true;
     return is_fusible(plan_, def, reader->attrs, reader->inputs, reader->outputs);
   });
 }
 
 // Counts the ops that read the tensor or a view of it.
-size_t StridedViews::chains_reading(TensorId id) const {
+size_t StridedViews::ops_reading(TensorId id) const {
   size_t count = 0;
   for (const Instruction* reader : readers_.at(id)) {
-    count += reader->view ? chains_reading(reader->outputs[0]) : 1;
+    count += reader->view ? ops_reading(reader->outputs[0]) : 1;
   }
   return count;
 }
@@ -180,11 +183,11 @@ bool StridedViews::make_view(const Instruction& instruction, ValueTable& values)
   const Places places = places_of(instruction, from, view.type.shape);
   const int64_t run = run_of(view.type.shape, places.strides);
   const bool dense = run == view.type.elements();
-  // Nothing but a chain can read what has strides: a view of it must be a view.
+  // A view of what has strides must be a view.
   const bool must = instruction.view && from.is_strided();
   if (!dense && !must) {
-    if (!is_in_chains_only(instruction.outputs[0])) return false;
-    const size_t readers = chains_reading(instruction.outputs[0]);
+    if (!is_read_by_strides(instruction.outputs[0])) return false;
+    const size_t readers = ops_reading(instruction.outputs[0]);
     const bool quick = std::max(run, repeats_of(view.type.shape, places.strides)) >= kShortRun;
     if (!quick && (readers > 1 || instruction.op == "transpose")) return false;
   }

@@ -1,6 +1,6 @@
 // Finds ops that only move elements whose result need not be stored: a slice of neighbouring
-// elements is a part of its operand's memory, and chains read any other slice, broadcast or
-// transpose through strides.
+// elements is a part of its operand's memory. Chains, and kernels whose row says so, read any other
+// slice, broadcast or transpose by its strides.
 #pragma once
 
 #include <unordered_map>
@@ -29,8 +29,8 @@ class StridedViews {
   using Readers = std::vector<const program::Instruction*>;
 
   void collect(const std::vector<program::Instruction>& block);
-  bool is_in_chains_only(program::TensorId id) const;
-  size_t chains_reading(program::TensorId id) const;
+  bool is_read_by_strides(program::TensorId id) const;
+  size_t ops_reading(program::TensorId id) const;
   bool chooses_layout(const program::Instruction& instruction) const;
 
   const Plan& plan_;

@@ -51,7 +51,7 @@ struct Value {
   support::Symbol name;
   ir::Shape strides = {};  // elements; empty: the elements lie next to each other
 
-  // Whether only chains can read it.
+  // Whether only chains, and kernels whose row reads strides, can read it.
   bool is_strided() const { return !strides.empty(); }
   // Returns the bytes from its first element to the end of its last.
   int64_t extent() const {

@@ -80,13 +80,19 @@ class KernelVerifier {
     const Instruction& from = instruction(op.instruction);
     const KernelRow* row = all_kernels().find(from.op.text());
     check_types(op.inputs, from.inputs, "operands", row && row->reads_halves);
+    for (ValueId id : op.inputs) {
+      if (id == kNoValue || (row && row->reads_strides && row->reads_strides(code_.value(id).type)))
+        continue;
+      refuse_strided(id);
+    }
+    for (ValueId id : op.outputs) refuse_strided(id);
     check_types(op.outputs, from.outputs, "results", false);
     if (op.epilogue && op.outputs.empty()) refuse_at(place_, "has an epilogue, but no result.");
   }
 
   void refuse_strided(ValueId id) const {
     if (id == kNoValue || !code_.value(id).is_strided()) return;
-    refuse_at(place_, "uses %", code_.value(id).name, ", which only chains can read.");
+    refuse_at(place_, "uses %", code_.value(id).name, ", which this kernel cannot read by its strides.");
   }
 
   void check_types(const std::vector<ValueId>& given,
@@ -96,7 +102,6 @@ class KernelVerifier {
       refuse_at(place_, "has ", given.size(), " ", what, ", not ", expected.size(), ".");
     }
     for (size_t i = 0; i < given.size(); ++i) {
-      refuse_strided(given[i]);
       const ir::Type* type = tensor_type(expected[i]);
       if ((given[i] == kNoValue) != (type == nullptr)) {
         refuse_at(place_, "has the ", what, " of another instruction: one is absent.");

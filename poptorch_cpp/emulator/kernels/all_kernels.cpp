@@ -1,4 +1,6 @@
 // The table of kernel rows, the attributes of requests, and kernels that take other buffers.
+#include <algorithm>
+
 #include "emulator/kernels/base/families.hpp"
 #include "emulator/kernels/sets/kernel_set.hpp"
 #include "ir/op_def.hpp"
@@ -51,6 +53,15 @@ std::unique_ptr<BoundKernel> rewire(std::unique_ptr<BoundKernel> kernel, std::ve
 
 void BoundKernel::run_parts(const KernelArgs&, int64_t, int64_t, int64_t) const {
   throw support::InternalError("[kernels] a kernel was divided that does not divide into parts.");
+}
+
+ir::Shape KernelRequest::strides_of(size_t input) const {
+  if (input < input_strides.size() && !input_strides[input].empty()) return input_strides[input];
+  return ir::row_major_strides(inputs[input]->shape);
+}
+
+bool KernelRequest::has_strides() const {
+  return std::ranges::any_of(input_strides, [](const ir::Shape& s) { return !s.empty(); });
 }
 
 const ir::Attr& KernelRequest::attr_value(ir::Symbol name) const {

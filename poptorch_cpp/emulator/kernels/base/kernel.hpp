@@ -39,6 +39,9 @@ struct KernelRequest {
   std::vector<ir::Type> outputs;
   std::vector<Layout> input_layouts;
   std::vector<Layout> output_layouts;
+  // The strides of an operand in memory, in elements, if the kernel's row reads strides. Empty: its
+  // elements lie next to each other, as do those of operands beyond the end of the list.
+  std::vector<ir::Shape> input_strides;
   // Whether an operand is a state or a constant that no step writes: the engine can hold it in any
   // layout at no cost for a run. Operands beyond the end of the list are not.
   std::vector<bool> input_fixed;
@@ -57,6 +60,8 @@ struct KernelRequest {
     return std::get<T>(attr_value(name));
   }
   const ir::Attr& attr_value(ir::Symbol name) const;  // given, or the row's default
+  ir::Shape strides_of(size_t input) const;           // of an operand that is present
+  bool has_strides() const;                           // of any operand
 };
 
 // Makes elements of an operand when a kernel reads them.
@@ -118,6 +123,8 @@ struct KernelRow {
   bool reads_halves = false;
   // The kernel may write output i over input in_place_input[i] when that input dies here.
   std::vector<int> in_place_input = {};
+  // Returns whether the kernel reads an operand of this type by strides: a view need not be stored.
+  bool (*reads_strides)(const ir::Type& operand) = nullptr;
   // False: layouts are chosen only where operand 0 is f32, f16 or bf16. True: for any type.
   bool layouts_of_any_type = false;
 };

@@ -23,6 +23,7 @@ struct Box {
   int phase = 0;  // a box over elements that another box copies takes the next one
 };
 
+constexpr int64_t kMostBytes = 8;  // of an element
 constexpr int64_t kRowsOfLine = 64;
 constexpr int64_t kTransposedRows = 64;  // a multiple of the elements of a cache line
 
@@ -199,16 +200,20 @@ class Copy final : public BoundKernel {
 };
 
 std::unique_ptr<BoundKernel> make(const KernelRequest& request, std::vector<Box> boxes) {
-  if (ir::size_of(request.outputs[0].dtype) > 8) return nullptr;
+  if (ir::size_of(request.outputs[0].dtype) > kMostBytes) return nullptr;
   return std::make_unique<Copy>(request, std::move(boxes));
 }
 
 std::unique_ptr<BoundKernel> bind_transpose(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
-  const Shape from = ir::row_major_strides(request.inputs[0]->shape);
+  const Shape from = request.strides_of(0);
   Box box{.sizes = y, .from_strides = {}, .to_strides = ir::row_major_strides(y)};
   for (int64_t d : request.attr<ir::Ints>("permutation")) box.from_strides.push_back(from[d]);
   return make(request, {box});
+}
+
+bool reads_strides(const ir::Type& operand) {
+  return operand.rank() > 0 && ir::size_of(operand.dtype) <= kMostBytes;
 }
 
 std::unique_ptr<BoundKernel> bind_broadcast(const KernelRequest& request) {
@@ -218,12 +223,12 @@ std::unique_ptr<BoundKernel> bind_broadcast(const KernelRequest& request) {
                          .to_strides = ir::row_major_strides(y)}});
 }
 
-// The part of a tensor of `shape` that a slice selects.
+// The part of a tensor with these strides that a slice selects.
 struct Part {
   Shape strides;
   int64_t offset = 0;
-  Part(const KernelRequest& request, const Shape& shape) : strides(ir::row_major_strides(shape)) {
-    for (size_t d = 0; d < shape.size(); ++d) {
+  Part(const KernelRequest& request, Shape of_tensor) : strides(std::move(of_tensor)) {
+    for (size_t d = 0; d < strides.size(); ++d) {
       offset += request.attr<ir::Ints>("starts")[d] * strides[d];
       strides[d] *= request.attr<ir::Ints>("steps")[d];
     }
@@ -232,7 +237,7 @@ struct Part {
 
 std::unique_ptr<BoundKernel> bind_slice(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
-  const Part part(request, request.inputs[0]->shape);
+  const Part part(request, request.strides_of(0));
   return make(request, {{.sizes = y,
                          .from_strides = part.strides,
                          .to_strides = ir::row_major_strides(y),
@@ -242,7 +247,7 @@ std::unique_ptr<BoundKernel> bind_slice(const KernelRequest& request) {
 std::unique_ptr<BoundKernel> bind_insert(const KernelRequest& request) {
   const Shape &y = request.outputs[0].shape, &src = request.inputs[1]->shape;
   const Shape all = ir::row_major_strides(y);
-  const Part part(request, y);
+  const Part part(request, all);
   return make(request, {{.sizes = y, .from_strides = all, .to_strides = all},
                         {.sizes = src,
                          .from_strides = ir::row_major_strides(src),
@@ -255,7 +260,7 @@ std::unique_ptr<BoundKernel> bind_insert(const KernelRequest& request) {
 std::unique_ptr<BoundKernel> bind_reverse(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   Box box{
-      .sizes = y, .from_strides = ir::row_major_strides(y), .to_strides = ir::row_major_strides(y)};
+      .sizes = y, .from_strides = request.strides_of(0), .to_strides = ir::row_major_strides(y)};
   if (y.empty()) return make(request, {box});  // axis 0 of a scalar is none
   for (int64_t axis : request.attr<ir::Ints>("axes")) {
     box.from_offset += (y[axis] - 1) * box.from_strides[axis];
@@ -272,7 +277,7 @@ std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const Shape& x = request.inputs[i]->shape;
     boxes.push_back({.sizes = x,
-                     .from_strides = ir::row_major_strides(x),
+                     .from_strides = request.strides_of(i),
                      .to_strides = to,
                      .from_offset = 0,
                      .to_offset = begin * to[axis],
@@ -285,14 +290,17 @@ std::unique_ptr<BoundKernel> bind_concat(const KernelRequest& request) {
 }  // namespace
 
 void add_move_kernels(KernelTable& table) {
-  table.add({.op = "transpose", .bind = bind_transpose});
+  auto add = [&](const char* op, auto bind) {
+    table.add({.op = op,
+               .bind = bind,
+               .choose_layouts = choose_moved_layouts,
+               .reads_strides = reads_strides});
+  };
+  table.add({.op = "transpose", .bind = bind_transpose, .reads_strides = reads_strides});
   table.add({.op = "broadcast_to", .bind = bind_broadcast});
-  table.add(
-      {.op = "slice", .bind = bind_moved<bind_slice>, .choose_layouts = choose_moved_layouts});
-  table.add(
-      {.op = "concat", .bind = bind_moved<bind_concat>, .choose_layouts = choose_moved_layouts});
-  table.add(
-      {.op = "reverse", .bind = bind_moved<bind_reverse>, .choose_layouts = choose_moved_layouts});
+  add("slice", bind_moved<bind_slice>);
+  add("concat", bind_moved<bind_concat>);
+  add("reverse", bind_moved<bind_reverse>);
   table.add({.op = "insert_slice",
              .bind = bind_moved<bind_insert>,
              .choose_layouts = choose_moved_layouts,
