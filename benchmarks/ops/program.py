@@ -25,7 +25,7 @@ def _element(result: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
     return result.reshape(-1).index_select(0, at)
 
 
-class _Function(torch.nn.Module):
+class Function(torch.nn.Module):
     """Calls a case's function, and if asked its gradients, on inputs that the device keeps."""
 
     def __init__(self, case: Case, inputs: list[torch.Tensor], gradients: bool) -> None:
@@ -118,7 +118,7 @@ class Program:
                 model, options, self.case.make(list(model.parameters()))
             )
         else:
-            model = _Function(self.case, self.inputs, self.gradients)
+            model = Function(self.case, self.inputs, self.gradients)
             wrapped = poptorch.inferenceModel(model.eval(), options)
         return Ours(wrapped, repetitions)
 
@@ -126,7 +126,7 @@ class Program:
         """Returns a function that runs one repetition of the same in eager torch."""
         if isinstance(self.case, Update):
             return self._eager_update()
-        model = _Function(self.case, self.inputs, self.gradients)
+        model = Function(self.case, self.inputs, self.gradients)
         if self.gradients:
             return model.results
         inputs = self.inputs

@@ -72,24 +72,26 @@ class Pad final : public BoundKernel {
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int, int task) const override {
+    // Copies, because as far as the compiler knows, a store could change a member.
     const Range rows = part_of(rows_, parts_, task);
-    const Sources& last = p_.axes.back();
-    const int64_t width = p_.outer.back();
-    for (int64_t row = rows.begin; row < rows.end; ++row) {
-      T* y = buffer_of<T>(args, 1) + row * width;
-      const int64_t from = from_[static_cast<size_t>(row)];
-      if (from < 0) {
-        std::fill_n(y, width, value_);
+    const int64_t *last = p_.axes.back().data(), *from = from_.data();
+    const int64_t inner = p_.inner.back(), width = p_.outer.back();
+    const int64_t begin = p_.begin, end = p_.end, first = end > begin ? last[begin] : 0;
+    const T* const x = input_of<T>(args, 0);
+    const T value = value_;
+    T* y = buffer_of<T>(args, 1) + rows.begin * width;
+    for (int64_t row = rows.begin; row < rows.end; ++row, y += width) {
+      if (from[row] < 0) {
+        std::fill_n(y, width, value);
         continue;
       }
-      const T* x = input_of<T>(args, 0) + from * p_.inner.back();
-      auto edge = [&](int64_t i) {
-        const int64_t source = last[i];
-        y[i] = source < 0 ? value_ : x[source];
-      };
-      for (int64_t i = 0; i < p_.begin; ++i) edge(i);
-      if (p_.end > p_.begin) copy_run(x + last[p_.begin], y + p_.begin, p_.end - p_.begin);
-      for (int64_t i = p_.end; i < width; ++i) edge(i);
+      const T* copied = x + from[row] * inner;
+      auto edge = [&](int64_t i) { y[i] = last[i] < 0 ? value : copied[last[i]]; };
+#pragma GCC unroll 1
+      for (int64_t i = 0; i < begin; ++i) edge(i);
+      copy_run(copied + first, y + begin, end - begin);
+#pragma GCC unroll 1
+      for (int64_t i = end; i < width; ++i) edge(i);
     }
   }
 
