@@ -24,7 +24,7 @@ constexpr int64_t kHeldBytes = int64_t{1} << 19, kMostBytes = int64_t{1} << 22;
 constexpr int64_t kLeastWidth = 16;  // elements that are read together
 
 // Returns no columns where a column does not fit, or has so few indices that it is better not to
-// move all of its elements.
+// move all of its elements. Halves are all moved anyway: elsewhere, they would all become floats.
 std::optional<Columns> columns_of(const KernelRequest& request) {
   const ir::Shape &x = request.inputs[0]->shape, &indices = request.inputs[1]->shape;
   const auto axis = static_cast<size_t>(request.attr<int64_t>("axis"));
@@ -39,7 +39,8 @@ std::optional<Columns> columns_of(const KernelRequest& request) {
   constexpr int64_t kElement = sizeof(float), kLeastShare = 8;
   const int64_t most = kHeldBytes / kElement / c.size / kLeastWidth * kLeastWidth;
   c.width = std::min(c.inner, std::max(kLeastWidth, most));
-  if (c.count * kLeastShare < c.size || c.width * c.size * kElement > kMostBytes) {
+  const bool few = c.count * kLeastShare < c.size && !ir::is_half(request.outputs[0].dtype);
+  if (few || c.width * c.size * kElement > kMostBytes) {
     return std::nullopt;
   }
   return c;
