@@ -26,42 +26,26 @@ class Philox {
                 static_cast<uint32_t>(random.micro_batch >> 32) << 16};
   }
 
+  // A round multiplies two words of the counter; the key grows by these steps.
+  static constexpr int kRounds = 10;
+  static constexpr uint32_t kMultipliers[] = {0xD2511F53u, 0xCD9E8D57u};
+  static constexpr uint32_t kKeySteps[] = {0x9E3779B9u, 0xBB67AE85u};
+
   // Returns the numbers of elements 4 * index to 4 * index + 3; index < 2^48.
   Block block(uint64_t index) const {
-    Block numbers;
-    blocks<1>(index, numbers.data());
-    return numbers;
-  }
-
-  // Writes the numbers of `count` blocks from `first` on. They advance together, so that the
-  // compiler uses vectors: those of the instruction set that the caller is compiled for.
-  template <int count>
-  [[gnu::always_inline]] void blocks(uint64_t first, uint32_t* numbers) const {
-    uint32_t c[4][count];
-    for (int i = 0; i < count; ++i) {
-      const uint64_t index = first + static_cast<uint64_t>(i);
-      c[0][i] = static_cast<uint32_t>(index);
-      c[1][i] = counter_[1];
-      c[2][i] = counter_[2];
-      c[3][i] = counter_[3] | static_cast<uint32_t>(index >> 32);
-    }
+    Block c = counter_;
+    c[0] = static_cast<uint32_t>(index);
+    c[3] |= static_cast<uint32_t>(index >> 32);
     uint32_t k0 = key_[0], k1 = key_[1];
-    for (int round = 0; round < 10; ++round) {
-#pragma GCC unroll 1  // unrolled whole, it would become scalar code
-      for (int i = 0; i < count; ++i) {
-        const uint64_t a = uint64_t{0xD2511F53u} * c[0][i], b = uint64_t{0xCD9E8D57u} * c[2][i];
-        c[0][i] = static_cast<uint32_t>(b >> 32) ^ c[1][i] ^ k0;
-        c[1][i] = static_cast<uint32_t>(b);
-        c[2][i] = static_cast<uint32_t>(a >> 32) ^ c[3][i] ^ k1;
-        c[3][i] = static_cast<uint32_t>(a);
-      }
-      k0 += 0x9E3779B9u;
-      k1 += 0xBB67AE85u;
+    for (int round = 0; round < kRounds; ++round, k0 += kKeySteps[0], k1 += kKeySteps[1]) {
+      const uint64_t a = uint64_t{kMultipliers[0]} * c[0], b = uint64_t{kMultipliers[1]} * c[2];
+      c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k0, static_cast<uint32_t>(b),
+           static_cast<uint32_t>(a >> 32) ^ c[3] ^ k1, static_cast<uint32_t>(a)};
     }
-    for (int i = 0; i < count; ++i) {
-      for (int k = 0; k < 4; ++k) numbers[4 * i + k] = c[k][i];
-    }
+    return c;
   }
+  const std::array<uint32_t, 2>& key() const { return key_; }
+  const Block& counter() const { return counter_; }  // of block 0
   uint32_t bits(uint64_t element) const { return block(element / 4)[element % 4]; }
 
  private:

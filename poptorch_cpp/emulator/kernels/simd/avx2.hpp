@@ -139,4 +139,11 @@ inline Widest load(const float* x, Mask lanes) { return _mm256_maskload_ps(x, la
 inline void store(float* y, Mask lanes, Widest v) { _mm256_maskstore_ps(y, lanes, v); }
 #endif
 
+using Longs4 = uint64_t __attribute__((vector_size(32)));
+// Returns the products of the lower halves of the lanes.
+inline Longs4 low_product(Longs4 a, Longs4 b) {
+  return reinterpret_cast<Longs4>(
+      _mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+}
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET

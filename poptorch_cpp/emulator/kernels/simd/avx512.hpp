@@ -222,4 +222,11 @@ inline Mask first_lanes(int64_t count) { return static_cast<Mask>((1U << count) 
 inline Widest load(const float* x, Mask lanes) { return _mm512_maskz_loadu_ps(lanes, x); }
 inline void store(float* y, Mask lanes, Widest v) { _mm512_mask_storeu_ps(y, lanes, v); }
 
+using Longs8 = uint64_t __attribute__((vector_size(64)));
+// Returns the products of the lower halves of the lanes.
+inline Longs8 low_product(Longs8 a, Longs8 b) {
+  return reinterpret_cast<Longs8>(
+      _mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -21,4 +21,11 @@ inline void store_half(uint16_t* y, Widest v) {
 }
 inline Widest round_to_half(Widest x) { return vcvt_f32_f16(vcvt_f16_f32(x)); }
 
+using Longs2 = uint64_t __attribute__((vector_size(16)));
+// Returns the products of the lower halves of the lanes.
+inline Longs2 low_product(Longs2 a, Longs2 b) {
+  return reinterpret_cast<Longs2>(vmull_u32(vmovn_u64(reinterpret_cast<uint64x2_t>(a)),
+                                           vmovn_u64(reinterpret_cast<uint64x2_t>(b))));
+}
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -83,6 +83,7 @@ constexpr bool kRoundsPairs = true;
 constexpr bool kRoundsPairs = false;
 #endif
 
+using WidestLongs = uint64_t __attribute__((vector_size(sizeof(Widest))));
 using WidestDoubles = double __attribute__((vector_size(sizeof(Widest))));
 #ifndef __AVX512F__
 template <int first, int... i>

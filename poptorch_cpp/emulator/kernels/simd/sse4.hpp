@@ -28,4 +28,11 @@ inline Widest round_to_half(Widest x) {
   return x;
 }
 
+using Longs2 = uint64_t __attribute__((vector_size(16)));
+// Returns the products of the lower halves of the lanes.
+inline Longs2 low_product(Longs2 a, Longs2 b) {
+  return reinterpret_cast<Longs2>(
+      _mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+}
+
 }  // namespace poptorch::emulator::inline POPTORCH_SET
