@@ -46,6 +46,8 @@ ROWS = (
     Row("R1, R2", "PyTorch's own tables: values, in place, gradients",
         "{python} tests/survey/run.py --jobs {jobs} --most {count}",
         line("survey:"), full=1_000),
+    Row("R1", "the table of ops at its three sizes, against torch in float64",
+        "{python} tests/nightly/sizes.py --jobs {jobs}", line("sizes:")),
     Row("R3", "optimisers over their hyper-parameters, and when resumed",
         PYTEST + "tests/behaviour/optimisers", PASSED),
     Row("R4", "random modules, cut at random: eager = each strategy",

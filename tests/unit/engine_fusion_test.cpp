@@ -80,6 +80,18 @@ graph @main(%x: f32[4,64], %b: f32[4,1]) -> (f32[4,32]) {
   return %y
 })",
      "%y = [tanh sigmoid mul add](%first, %second, %c)"},
+    {"a concatenation reads slices through strides", R"(
+graph @main(%x: f32[4,64]) -> (f32[4,64], f32[64,4]) {
+  %last = slice(%x) {starts=[0, 32], steps=[1, 1], stops=[4, 64]} : f32[4,32]
+  %first = slice(%x) {starts=[0, 0], steps=[1, 1], stops=[4, 32]} : f32[4,32]
+  %n = neg(%first) : f32[4,32]
+  %y = concat(%last, %n) {axis=1} : f32[4,64]
+  %p = transpose(%last) {permutation=[1, 0]} : f32[32,4]
+  %q = transpose(%first) {permutation=[1, 0]} : f32[32,4]
+  %z = concat(%p, %q) {axis=0} : f32[64,4]
+  return %y, %z
+})",
+     "value %last : f32[4,32] at storage(0, 128) by [64,1]"},
     {"a product reads a copy of a slice", R"(
 graph @main(%x: f32[4,64], %m: f32[32,8]) -> (f32[4,8]) {
   %s = slice(%x) {starts=[0, 32], steps=[1, 1], stops=[4, 64]} : f32[4,32]

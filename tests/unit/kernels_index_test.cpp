@@ -92,6 +92,17 @@ TEST(Index, JoinsInTheOrderOfTheIndices) {
   }
 }
 
+TEST(Index, CombinesFewElementsOfLongColumns) {
+  for (DType dtype : kSummed) {
+    const double tolerance = dtype == DType::kBF16 ? 8e-3 : dtype == DType::kF16 ? 1e-3 : 1e-4;
+    expect_matches_reference({"scatter",
+                              {{"axis", int64_t{1}}, {"reduction", std::string("sum")}},
+                              {values(dtype, {6, 4000}), indices({6, 16}, 20),
+                               TestTensor(dtype, {6, 16}, 1, 3, 2)},
+                              tolerance});
+  }
+}
+
 // Indices and tensor have the same other dimensions; some indices lie outside.
 TEST(Index, ScattersByColumns) {
   for (DType dtype : kSummed) {

@@ -222,8 +222,10 @@ TEST(Move, MatchesTheReferenceForEveryElementSize) {
     for (const Ints& p : {Ints{0, 1, 2, 3}, {0, 2, 1, 3}, {3, 2, 1, 0}, {1, 0, 3, 2}}) {
       expect_matches_reference({"transpose", {{"permutation", p}}, {tensor({3, 17, 5, 20}, 1)}, 0});
     }
-    expect_matches_reference(
-        {"transpose", {{"permutation", Ints{1, 0}}}, {tensor({90, 70}, 1)}, 0});
+    for (const Shape& shape : {Shape{90, 70}, Shape{200, 709}, Shape{709, 200}}) {
+      expect_matches_reference(
+          {"transpose", {{"permutation", Ints{1, 0}}}, {tensor(shape, 1)}, 0});
+    }
     expect_matches_reference({"broadcast_to", {{"shape", Ints{4, 5, 6}}}, {tensor({5, 1}, 1)}, 0});
     expect_matches_reference(
         {"slice",

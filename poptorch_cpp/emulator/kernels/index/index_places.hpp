@@ -42,6 +42,7 @@ class Places {
   ir::Shape strides_;  // in blocks, without what the indices add
   std::vector<Index> indices_;
   int64_t count_, blocks_, run_;
+  bool rows_are_equal_;  // but for the distance between rows of the tensor
 };
 
 }  // namespace poptorch::emulator

@@ -39,7 +39,7 @@ class Gemm final : public BoundKernel {
         route_(route_of(p_)),
         by_parts_(route_ == Route::kPacked &&
                   repays_parts(p_.m, p_.n, p_.k, p_.a.element, p_.b.element)) {
-    in_registers_ = route_ == Route::kRows && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
+    in_registers_ = route_ == Route::kRows && !p_.transposed && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
                     !p_.has_bias && !keep_ && epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
@@ -130,7 +130,7 @@ class Gemm final : public BoundKernel {
       note(0, p_.a);
       note(1, p_.b);
     } else if (route_ == Route::kDots && dots_convert_rows(p_)) {
-      note(0, p_.a);
+      note(p_.input_of_a(), p_.a);
     }
   }
   // Takes blocks that repay the parts of both operands. Where c is in scratch, it stays in L2.
@@ -148,19 +148,21 @@ class Gemm final : public BoundKernel {
     };
     held_at_ = take(half_result_ || !keep_ ? 4 * block : 0);
     halves_at_ = take(half_result_ && !keep_ ? 2 * block : 0);
-    bias_at_ = take(p_.has_bias && ir::is_half(p_.bias) ? 4 * block_cols_ : 0);
+    const bool makes_bias = p_.has_bias && (ir::is_half(p_.bias) || p_.transposed);
+    bias_at_ = take(makes_bias ? 4 * block_cols_ : 0);
     packing_at_ = take(route_ == Route::kPacked ? 4 * gemm_scratch_floats(block_rows_, p_.k) : 0);
   }
   int64_t packed_bytes() const {
     return round_up(packed_floats(p_.k, p_.n) * element_bytes(p_.b.element), 64);
   }
   int64_t pack_parts() const { return parts_for(p_.k * p_.n / 2, divide_up(p_.n, kPanel)); }
-  // Returns a matrix of operand i: as it stands, or as it was converted.
+  // Returns a matrix of a (0) or b (1): as it stands, or as it was converted.
   OperandView operand(const KernelArgs& args, int i, int64_t offset) const {
     const OperandView& view = i == 0 ? p_.a : p_.b;
-    const std::byte* data = args.buffers[i];
+    const int input = i == 0 ? p_.input_of_a() : p_.input_of_b();
+    const std::byte* data = args.buffers[input];
     for (const Converted& c : converted_) {
-      if (c.input == i) data = args.workspace + c.offset;
+      if (c.input == input) data = args.workspace + c.offset;
     }
     return OperandView(data, view.row, view.col, view.element).at(offset);
   }
@@ -204,9 +206,18 @@ class Gemm final : public BoundKernel {
 
   const float* bias(const KernelArgs& args, Range cols) const {
     if (!p_.has_bias) return nullptr;
+    if (p_.transposed) return bias_of_column(args, cols.size());
     if (!ir::is_half(p_.bias)) return input_of<float>(args, 2) + cols.begin;
     float* held = reinterpret_cast<float*>(args.scratch + bias_at_);
     convert_by(load_fn(p_.bias), args.buffers[2] + 2 * cols.begin, held, cols.size());
+    return held;
+  }
+
+  // The only number of the bias is added to each element.
+  const float* bias_of_column(const KernelArgs& args, int64_t count) const {
+    float* held = reinterpret_cast<float*>(args.scratch + bias_at_);
+    convert_by(load_fn(p_.bias), args.buffers[2], held, 1);
+    std::fill_n(held + 1, count - 1, held[0]);
     return held;
   }
 

@@ -1,6 +1,7 @@
 #include "emulator/kernels/matmul/product.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "emulator/kernels/base/panels.hpp"
 #include "emulator/kernels/base/support.hpp"
@@ -14,6 +15,21 @@ OperandView strides(int64_t row, int64_t col) {
   return {static_cast<const float*>(nullptr), row, col};
 }
 
+// Transposes a product of several rows and one column: the vectors of registers hold columns.
+// Endings on halves may have numbers by column.
+void transpose_column(const KernelRequest& request, Product& p) {
+  const bool ends_in_halves = request.epilogue && ir::is_half(request.outputs[0].dtype);
+  if (p.n != 1 || p.m == 1 || p.half_partials || ends_in_halves) return;
+  auto transposed = [](const OperandView& x) {
+    return OperandView(x.data, x.col, x.row, x.element);
+  };
+  p.a = std::exchange(p.b, transposed(p.a));
+  p.a = transposed(p.a);
+  std::swap(p.a_batch, p.b_batch);
+  p.n = std::exchange(p.m, 1);
+  p.transposed = true;
+}
+
 // Notes the types of the operands and of the result.
 Product finished(const KernelRequest& request, Product product) {
   product.a.element = element_of(request.inputs[0]->dtype);
@@ -22,6 +38,7 @@ Product finished(const KernelRequest& request, Product product) {
   if (product.has_bias) product.bias = request.inputs[2]->dtype;
   product.half_partials = has_half_partials(request);
   product.b_in_panels = request.input_layouts[1].is_panels();
+  if (!product.b_in_panels) transpose_column(request, product);
   product.b_distinct = product.b_batch;
   std::sort(product.b_distinct.begin(), product.b_distinct.end());
   product.b_distinct.erase(std::unique(product.b_distinct.begin(), product.b_distinct.end()),
@@ -88,6 +105,7 @@ Product product_of_matmul(const KernelRequest& request) {
 Route route_of(const Product& p) {
   if (p.half_partials || p.b_in_panels) return Route::kPacked;
   const bool b_rows = p.b.col == 1, b_columns = p.b.row == 1 && p.a.col == 1;
+  if (b_columns && p.m == 1 && p.n == 1) return Route::kDots;
   if (b_rows && (p.m <= 24 || p.k <= 32)) return Route::kRows;
   return b_columns && p.m <= 24 ? Route::kDots : Route::kPacked;
 }

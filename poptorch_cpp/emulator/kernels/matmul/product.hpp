@@ -23,6 +23,12 @@ struct Product {
   bool has_bias = false;
   bool half_partials = false;
   bool b_in_panels = false;  // in memory already
+  // A product with one column is computed as the row of products that its transpose is: a is the
+  // op's operand 1, and b is operand 0.
+  bool transposed = false;
+
+  int input_of_a() const { return transposed ? 1 : 0; }
+  int input_of_b() const { return transposed ? 0 : 1; }
 };
 
 using ProductOf = Product (*)(const KernelRequest&);
