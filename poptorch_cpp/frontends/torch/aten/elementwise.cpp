@@ -77,6 +77,12 @@ Values nan_to_num(Call& c) {
   const double largest = x.dtype == DType::kF16    ? 65504.0
                          : x.dtype == DType::kBF16 ? 3.3895313892515355e38
                                                    : 3.4028234663852886e38;
+  if (!c.given("posinf") && !c.given("neginf")) {
+    const Val given = c.val(x.value);
+    const Val finite = c.emit("clamp", {given}, {{"low", -largest}, {"high", largest}});
+    const Val is_nan = c.emit("ne", {given, given});
+    return {{c.emit("select", {is_nan, c.scalar(x.dtype, c.real("nan", 0.0)), finite}), x.dtype}};
+  }
   const auto or_else = [&](const Val& when, double value, const Val& otherwise) {
     return c.emit("select", {when, c.scalar(x.dtype, value), otherwise});
   };

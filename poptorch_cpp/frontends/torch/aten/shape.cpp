@@ -176,6 +176,31 @@ Values pixel_unshuffle(Call& c) {
   return {{c.reshape(c.transpose(split, {0, 1, 3, 5, 2, 4}), shape), x.dtype}};
 }
 
+Values channel_shuffle(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const int64_t groups = c.integer("groups"), channels = x.shape().at(1);
+  const int64_t batch = x.shape()[0], elements = x.value->type().elements();
+  if (elements == 0) return {{c.emit("identity", {x.value}), x.dtype}};
+  const Val split = c.reshape(
+      x.value, {batch, groups, channels / groups, elements / std::max<int64_t>(1, batch * channels)});
+  return {{c.reshape(c.transpose(split, {0, 2, 1, 3}), x.shape()), x.dtype}};
+}
+
+// Turns by quarters from the first axis towards the second.
+Values rot90(Call& c) {
+  const TensorValue x = c.tensor(0);
+  const Ints dims = c.given("dims") ? c.ints("dims") : Ints{0, 1};
+  const Ints axes = {c.axis(dims.at(0), x.rank()), c.axis(dims.at(1), x.rank())};
+  const int64_t quarters = (c.integer("k", 1) % 4 + 4) % 4;
+  auto reversed = [&](Ints which) { return c.emit("reverse", {x.value}, {{"axes", which}}); };
+  if (quarters == 0) return {{c.emit("identity", {x.value}), x.dtype}};
+  if (quarters == 2) return {{reversed(axes), x.dtype}};
+  Ints order(static_cast<size_t>(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[axes[0]], order[axes[1]]);
+  return {{c.transpose(reversed({axes[quarters == 1 ? 1 : 0]}), order), x.dtype}};
+}
+
 }  // namespace
 
 void add_shape_rules(Rules& r) {
@@ -195,6 +220,8 @@ void add_shape_rules(Rules& r) {
   r.add("triu", triangle("ge"));
   r.add("pixel_shuffle", pixel_shuffle);
   r.add("pixel_unshuffle", pixel_unshuffle);
+  r.add("channel_shuffle", channel_shuffle);
+  r.add("rot90", rot90);
 }
 
 }  // namespace poptorch::frontend

@@ -2,6 +2,7 @@
 
 #include "emulator/kernels/base/along_axis.hpp"
 #include "emulator/kernels/base/row_kernel.hpp"
+#include "emulator/kernels/sets/loss/softmax_columns.hpp"
 #include "emulator/kernels/simd/vector_math.hpp"
 #include "ir/op_def.hpp"
 #include "support/error.hpp"
@@ -95,7 +96,13 @@ class Loss final : public BoundKernel {
     const float* weights = input_of<float>(args, 2);
     const float* y = input_of<float>(args, softmax_ ? 4 : 0) + b.scores;
     double losses[kClassBlock] = {};
-    for (int64_t k = 0; s_.smooth != 0 && k < s_.classes; ++k) {
+    if (s_.smooth != 0 && s_.inner == 1) {
+      auto weighted = [](float v, float weight) { return v * weight; };
+      with_weights(args, 2, 1.0f, [&](auto each) {
+        losses[0] = -s_.smooth * sum_row(s_.classes, weighted, y, each);
+      });
+    }
+    for (int64_t k = 0; s_.smooth != 0 && s_.inner > 1 && k < s_.classes; ++k) {
       const double share = s_.smooth * weight_of(weights, k);
       for (int64_t i = 0; i < b.count; ++i) losses[i] -= share * y[k * s_.inner + i];
     }
@@ -165,10 +172,10 @@ class LossGrad final : public BoundKernel {
     // For each place: the share of the target's class, the factor of every class's probability, and
     // the factor of every class's weight.
     float own[kClassBlock] = {}, likely[kClassBlock] = {}, even[kClassBlock] = {};
-    bool counts[kClassBlock];
+    uint32_t counts[kClassBlock] = {};  // all bits, or none
     for (int64_t i = 0; i < b.count; ++i) {
-      counts[i] = s_.counts(target[i]);
-      if (!counts[i]) continue;
+      if (!s_.counts(target[i])) continue;
+      counts[i] = ~uint32_t{0};
       const double dy = scale * dloss[s_.reduction == "none" ? b.first + i : 0];
       const double label = s_.sharp * weight_of(weights, target[i]);
       own[i] = static_cast<float>(dy * label);
@@ -176,21 +183,27 @@ class LossGrad final : public BoundKernel {
       even[i] = static_cast<float>(dy * s_.smooth);
     }
     if (s_.inner == 1) {
-      one_place(y, weights, counts[0], likely[0], even[0], dx);
+      one_place(y, weights, counts[0] != 0, likely[0], even[0], dx);
     } else {
       for (int64_t k = 0; k < s_.classes; ++k) {
         const float weight = weight_of(weights, k);
         const float* ys = y + k * s_.inner;
         float* dxs = dx + k * s_.inner;
+        if (!softmax_) {
+          for (int64_t i = 0; i < b.count; ++i) {
+            dxs[i] = vec::bits(vec::bits(0.0f - even[i] * weight) & counts[i]);
+          }
+          continue;
+        }
 #pragma GCC ivdep
         for (int64_t i = 0; i < b.count; ++i) {
-          const float value = (softmax_ ? likely[i] * vec::exp(ys[i]) : 0) - even[i] * weight;
-          dxs[i] = counts[i] ? value : 0.0f;
+          const float value = likely[i] * vec::exp(ys[i]) - even[i] * weight;
+          dxs[i] = vec::bits(vec::bits(value) & counts[i]);
         }
       }
     }
     for (int64_t i = 0; i < b.count; ++i) {
-      if (counts[i]) dx[target[i] * s_.inner + i] -= own[i];
+      if (counts[i] != 0) dx[target[i] * s_.inner + i] -= own[i];
     }
   }
   void one_place(const float* y, const float* weights, bool counts, float likely, float even,
@@ -222,6 +235,11 @@ std::unique_ptr<BoundKernel> make_class_loss(const KernelRequest& request, bool 
   KernelRequest probabilities = request;
   probabilities.inputs.resize(1);
   probabilities.outputs = {request.outputs[1]};
+  const Lines lines(request.inputs[0]->shape, axis, axis);
+  if (lines.inner >= columns::kLeast) {
+    using Columns = columns::Kernel<columns::LogSoftmax, float, float>;
+    return std::make_unique<Loss>(request, std::make_unique<Columns>(lines, 1));
+  }
   auto line = [n](const Line& line) { log_softmax_row(line.at<float>(0), line.at<float>(1), n); };
   return std::make_unique<Loss>(request, make_along_axis(probabilities, axis, axis, 2, 0, line));
 }

@@ -114,9 +114,8 @@ struct AlongRows {
   // Computes blocks of columns where they have enough of them.
   template <typename X, typename Y>
   static std::unique_ptr<BoundKernel> bind_columns(const KernelRequest& request, const Axis& axis) {
-    constexpr int64_t kLeastColumns = 16;
     const Lines lines(request.outputs[0].shape, axis.index, axis.index);
-    if (lines.inner >= kLeastColumns && !request.epilogue) {
+    if (lines.inner >= columns::kLeast && !request.epilogue) {
       return std::make_unique<columns::Kernel<typename Row::Columns, X, Y>>(lines, 1);
     }
     const int64_t n = axis.size;

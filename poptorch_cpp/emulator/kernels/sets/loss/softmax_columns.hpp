@@ -11,7 +11,8 @@
 
 namespace poptorch::emulator::inline POPTORCH_SET::columns {
 
-constexpr int64_t kMost = 64;  // columns at a time; their sums stay in L1
+constexpr int64_t kMost = 64;   // columns at a time; their sums stay in L1
+constexpr int64_t kLeast = 16;  // columns that repay a block
 
 // A block of at most kMost columns of n rows, `step` elements apart.
 struct Block {
