@@ -95,11 +95,11 @@ TEST(Index, JoinsInTheOrderOfTheIndices) {
 TEST(Index, CombinesFewElementsOfLongColumns) {
   for (DType dtype : kSummed) {
     const double tolerance = dtype == DType::kBF16 ? 8e-3 : dtype == DType::kF16 ? 1e-3 : 1e-4;
-    expect_matches_reference({"scatter",
-                              {{"axis", int64_t{1}}, {"reduction", std::string("sum")}},
-                              {values(dtype, {6, 4000}), indices({6, 16}, 20),
-                               TestTensor(dtype, {6, 16}, 1, 3, 2)},
-                              tolerance});
+    expect_matches_reference(
+        {"scatter",
+         {{"axis", int64_t{1}}, {"reduction", std::string("sum")}},
+         {values(dtype, {6, 4000}), indices({6, 16}, 20), TestTensor(dtype, {6, 16}, 1, 3, 2)},
+         tolerance});
   }
 }
 

@@ -223,8 +223,7 @@ TEST(Move, MatchesTheReferenceForEveryElementSize) {
       expect_matches_reference({"transpose", {{"permutation", p}}, {tensor({3, 17, 5, 20}, 1)}, 0});
     }
     for (const Shape& shape : {Shape{90, 70}, Shape{200, 709}, Shape{709, 200}}) {
-      expect_matches_reference(
-          {"transpose", {{"permutation", Ints{1, 0}}}, {tensor(shape, 1)}, 0});
+      expect_matches_reference({"transpose", {{"permutation", Ints{1, 0}}}, {tensor(shape, 1)}, 0});
     }
     expect_matches_reference({"broadcast_to", {{"shape", Ints{4, 5, 6}}}, {tensor({5, 1}, 1)}, 0});
     expect_matches_reference(

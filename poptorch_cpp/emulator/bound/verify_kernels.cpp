@@ -92,7 +92,8 @@ class KernelVerifier {
 
   void refuse_strided(ValueId id) const {
     if (id == kNoValue || !code_.value(id).is_strided()) return;
-    refuse_at(place_, "uses %", code_.value(id).name, ", which this kernel cannot read by its strides.");
+    refuse_at(place_, "uses %", code_.value(id).name,
+              ", which this kernel cannot read by its strides.");
   }
 
   void check_types(const std::vector<ValueId>& given,

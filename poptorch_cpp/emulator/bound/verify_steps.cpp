@@ -98,7 +98,8 @@ class StepVerifier {
       if (!index_ok(id, code_.values.size()))
         refuse_at(place_, "has an argument that does not exist.");
       if (!kernel && code_.value(id).is_strided()) {
-        refuse_at(place_, "uses %", code_.value(id).name, ", which this step cannot read by its strides.");
+        refuse_at(place_, "uses %", code_.value(id).name,
+                  ", which this step cannot read by its strides.");
       }
       const Storage& storage = code_.storage_of(id);
       if (storage.held) {

@@ -91,7 +91,8 @@ void choose_moved_layouts(KernelRequest& request) {
     offered += last ? request.inputs[i]->elements() : 0;
   }
   Layout chosen;
-  if (rank >= 3 && 2 * offered > all && !request.has_strides()) chosen.kind = Layout::Kind::kChannelsLast;
+  if (rank >= 3 && 2 * offered > all && !request.has_strides())
+    chosen.kind = Layout::Kind::kChannelsLast;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const bool moved = request.inputs[i] && request.inputs[i]->rank() == rank;
     request.input_layouts[i] = moved ? chosen : Layout{};

@@ -39,8 +39,9 @@ class Gemm final : public BoundKernel {
         route_(route_of(p_)),
         by_parts_(route_ == Route::kPacked &&
                   repays_parts(p_.m, p_.n, p_.k, p_.a.element, p_.b.element)) {
-    in_registers_ = route_ == Route::kRows && !p_.transposed && p_.k <= 32 && p_.n % NarrowProduct::kColumns == 0 &&
-                    !p_.has_bias && !keep_ && epilogue_.takes_product();
+    in_registers_ = route_ == Route::kRows && !p_.transposed && p_.k <= 32 &&
+                    p_.n % NarrowProduct::kColumns == 0 && !p_.has_bias && !keep_ &&
+                    epilogue_.takes_product();
     const int64_t flops = 2 * p_.m * p_.n * p_.k;
     ns_ = 50 + flops / 60 + epilogue_.estimated_ns(p_.m * p_.n);
     // Narrow blocks would repeatedly pack the rows of an a that is transposed, of halves or in

@@ -57,8 +57,8 @@ struct Select {
   }
 };
 
-// Chooses elements of one form, or the only element of a source. T is an integer: the compiler makes
-// vectors of masks, where it would not make them of choices.
+// Chooses elements of one form, or the only element of a source. T is an integer: the compiler
+// makes vectors of masks, where it would not make them of choices.
 template <typename T>
 void select_stored(const MicroArgs& a, int64_t n) {
   const HeldAs& held = *a.held;

@@ -11,8 +11,8 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 using Words8 = uint32_t __attribute__((vector_size(32)));
 // Returns the words with the numbers `at`.
 inline Words8 permuted(Words8 words, Words8 at) {
-  return reinterpret_cast<Words8>(_mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(words),
-                                                              reinterpret_cast<__m256i>(at)));
+  return reinterpret_cast<Words8>(
+      _mm256_permutevar8x32_epi32(reinterpret_cast<__m256i>(words), reinterpret_cast<__m256i>(at)));
 }
 
 // These round a and then b at random, each lane by 16 bits of `random`, in their order. They add

@@ -25,7 +25,7 @@ using Longs2 = uint64_t __attribute__((vector_size(16)));
 // Returns the products of the lower halves of the lanes.
 inline Longs2 low_product(Longs2 a, Longs2 b) {
   return reinterpret_cast<Longs2>(vmull_u32(vmovn_u64(reinterpret_cast<uint64x2_t>(a)),
-                                           vmovn_u64(reinterpret_cast<uint64x2_t>(b))));
+                                            vmovn_u64(reinterpret_cast<uint64x2_t>(b))));
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

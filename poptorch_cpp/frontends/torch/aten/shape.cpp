@@ -181,8 +181,8 @@ Values channel_shuffle(Call& c) {
   const int64_t groups = c.integer("groups"), channels = x.shape().at(1);
   const int64_t batch = x.shape()[0], elements = x.value->type().elements();
   if (elements == 0) return {{c.emit("identity", {x.value}), x.dtype}};
-  const Val split = c.reshape(
-      x.value, {batch, groups, channels / groups, elements / std::max<int64_t>(1, batch * channels)});
+  const Val split = c.reshape(x.value, {batch, groups, channels / groups,
+                                        elements / std::max<int64_t>(1, batch * channels)});
   return {{c.reshape(c.transpose(split, {0, 2, 1, 3}), x.shape()), x.dtype}};
 }
 
