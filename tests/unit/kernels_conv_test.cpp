@@ -163,7 +163,8 @@ INSTANTIATE_TEST_SUITE_P(Geometries, Conv,
                                          Geometry{2, 5, 7, 1, {20}, {5}, 1, 2, 1},
                                          Geometry{1, 3, 4, 1, {5, 6, 4}, {2, 3, 3}, 1, 1, 1},
                                          Geometry{16, 64, 64, 1, {6, 6}, {3, 3}, 1, 1, 1},
-                                         Geometry{1, 4, 4, 1, {5, 5}, {1, 1}, 1, 1, 1}));
+                                         Geometry{1, 4, 4, 1, {5, 5}, {1, 1}, 1, 1, 1},
+                                         Geometry{3, 37, 1, 1, {9, 11}, {1, 1}, 1, 0, 1}));
 
 // Large enough for oneDNN's kernels.
 INSTANTIATE_TEST_SUITE_P(Batches, Conv,

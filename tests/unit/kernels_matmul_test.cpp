@@ -33,6 +33,8 @@ TEST(Matmul, MatchesLoopsOnEveryRouteAndThreadCount) {
                         {130, 100, 9},
                         {7, 1, 64},
                         {1, 1, 1},
+                        {1, 1, 700},
+                        {130, 1, 300},
                         {97, 33, 600}}) {
     for (bool ta : {false, true}) {
       for (bool tb : {false, true}) {

@@ -10,7 +10,12 @@ class ConvGemm final : public BoundKernel {
  public:
   ConvGemm(const KernelRequest& request, const ConvShape& shape, const WeightView& weights,
            ConvBuffers buffers)
-      : s_(shape), reads_(shape), view_(weights), at_(buffers), epilogue_(request) {
+      : s_(shape),
+        reads_(shape),
+        view_(weights),
+        at_(buffers),
+        epilogue_(request),
+        dots_(is_dots(shape, weights)) {
     const auto ns = static_cast<int64_t>(s_.flops() / 60);
     ns_ = ns + epilogue_.estimated_ns(s_.out_pixels() * s_.out_channels);
     const int64_t wanted = parts_for(ns, 48);
@@ -19,7 +24,7 @@ class ConvGemm final : public BoundKernel {
         std::clamp<int64_t>(s_.group_out() / 64, 1, divide_up(wanted, pixel_parts_ * s_.groups));
     patch_floats_ = s_.pointwise() ? 0 : std::min(kPixels, s_.out_pixels()) * chunk();
   }
-  int phases() const override { return view_.in_panels ? 1 : 2; }
+  int phases() const override { return view_.in_panels || dots_ ? 1 : 2; }
   int tasks(int phase) const override {
     return static_cast<int>(phase + 1 < phases() ? pack_parts() * s_.groups
                                                  : pixel_parts_ * col_parts_ * s_.groups);
@@ -28,10 +33,10 @@ class ConvGemm final : public BoundKernel {
     return round_up(4 * patch_floats_, 64) + epilogue_.scratch_bytes();
   }
   int64_t workspace_bytes() const override {
-    return view_.in_panels ? 0 : 4 * group_floats() * s_.groups;
+    return phases() == 1 ? 0 : 4 * group_floats() * s_.groups;
   }
   std::vector<int> prepared_operands() const override {
-    return view_.in_panels ? std::vector<int>{} : std::vector{at_.w};
+    return phases() == 1 ? std::vector<int>{} : std::vector{at_.w};
   }
   int64_t estimated_ns() const override { return ns_; }
 
@@ -65,7 +70,25 @@ class ConvGemm final : public BoundKernel {
     }
   }
 
+  // A single channel is made of dot products of its weights and of the pixels' channels.
+  static bool is_dots(const ConvShape& shape, const WeightView& weights) {
+    const bool whole = weights.matrix.row == 1 && !weights.flipped && !weights.in_panels;
+    return shape.pointwise() && shape.out_channels == 1 && whole;
+  }
+  void dots(const KernelArgs& args, Range pixels) const {
+    const int64_t depth = s_.in_channels;
+    float* y = buffer_of<float>(args, at_.y) + pixels.begin;
+    gemm_dots(1, pixels.size(), depth, OperandView(input_of<float>(args, at_.w), depth, 1),
+              OperandView(input_of<float>(args, at_.x) + pixels.begin * depth, 1, depth), nullptr,
+              y, pixels.size());
+    const float bias = at_.bias < 0 ? 0.0f : *input_of<float>(args, at_.bias);
+    for (int64_t i = 0; at_.bias >= 0 && i < pixels.size(); ++i) y[i] += bias;
+    if (!epilogue_) return;
+    epilogue_.run(args, {.first = pixels.begin, .cols = pixels.size()}, args.scratch);
+  }
+
   void block(const KernelArgs& args, int64_t group, Range pixels, Range cols) const {
+    if (dots_) return dots(args, pixels);
     float* patches = reinterpret_cast<float*>(args.scratch);
     const float* x = input_of<float>(args, at_.x);
     const std::byte* panels = view_.in_panels ? args.buffers[at_.w] : args.workspace;
@@ -104,6 +127,7 @@ class ConvGemm final : public BoundKernel {
   WeightView view_;
   ConvBuffers at_;
   Epilogue epilogue_;
+  bool dots_;
   int64_t ns_ = 0, pixel_parts_ = 1, col_parts_ = 1, patch_floats_ = 0;
 };
 
