@@ -65,6 +65,7 @@ Values divide(Call& c) {
   if (mode == "floor") {
     return {{c.emit("floor_div", {c.operand(0, common), c.operand(1, common)}), common}};
   }
+  if (!mode.empty()) return {};
   const DType dtype = float_type(c, common);
   return {{c.operand(0, dtype) / c.operand(1, dtype), dtype}};
 }

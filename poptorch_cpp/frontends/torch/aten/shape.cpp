@@ -153,6 +153,7 @@ Rule triangle(std::string keeps) {
 Values pixel_shuffle(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t r = c.integer("upscale_factor"), rank = x.rank();
+  if (r < 1 || rank < 3) return {};
   const int64_t channels = x.shape()[rank - 3] / (r * r);
   const int64_t h = x.shape()[rank - 2], w = x.shape()[rank - 1];
   int64_t batch = 1;
@@ -166,6 +167,7 @@ Values pixel_shuffle(Call& c) {
 Values pixel_unshuffle(Call& c) {
   const TensorValue x = c.tensor(0);
   const int64_t r = c.integer("downscale_factor"), rank = x.rank();
+  if (r < 1 || rank < 3) return {};
   const int64_t channels = x.shape()[rank - 3];
   const int64_t h = x.shape()[rank - 2] / r, w = x.shape()[rank - 1] / r;
   int64_t batch = 1;
@@ -178,7 +180,9 @@ Values pixel_unshuffle(Call& c) {
 
 Values channel_shuffle(Call& c) {
   const TensorValue x = c.tensor(0);
-  const int64_t groups = c.integer("groups"), channels = x.shape().at(1);
+  const int64_t groups = c.integer("groups");
+  if (x.rank() < 3 || groups < 1 || x.shape()[1] % groups != 0) return {};
+  const int64_t channels = x.shape()[1];
   const int64_t batch = x.shape()[0], elements = x.value->type().elements();
   if (elements == 0) return {{c.emit("identity", {x.value}), x.dtype}};
   const Val split = c.reshape(x.value, {batch, groups, channels / groups,
@@ -190,7 +194,9 @@ Values channel_shuffle(Call& c) {
 Values rot90(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints dims = c.given("dims") ? c.ints("dims") : Ints{0, 1};
-  const Ints axes = {c.axis(dims.at(0), x.rank()), c.axis(dims.at(1), x.rank())};
+  if (dims.size() != 2) return {};
+  const Ints axes = {c.axis(dims[0], x.rank()), c.axis(dims[1], x.rank())};
+  if (axes[0] == axes[1]) return {};
   const int64_t quarters = (c.integer("k", 1) % 4 + 4) % 4;
   auto reversed = [&](Ints which) { return c.emit("reverse", {x.value}, {{"axes", which}}); };
   if (quarters == 0) return {{c.emit("identity", {x.value}), x.dtype}};

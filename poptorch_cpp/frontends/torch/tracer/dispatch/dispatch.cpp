@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "frontends/torch/tracer/dispatch/autocast.hpp"
 #include "frontends/torch/tracer/dispatch/generic.hpp"
@@ -99,12 +100,16 @@ bool concerns_empty(const Handled& h) {
   return std::any_of(h.arguments.begin(), h.arguments.end(), is_empty);
 }
 
-// Returns no values if the row does not cover the call, or not operands of these types.
+// Returns no values if the row does not cover the call, or not operands of these types. A row may
+// fail on arguments that torch refuses: the generic op then raises torch's own error.
 std::vector<TensorValue> by_row(const Handled& h) {
   check_dims_of_scalar(h);
   try {
     return (*h.info.rule)(h.call);
   } catch (const ir::OperandTypeError&) {
+    h.call.widen({});
+    return {};
+  } catch (const std::logic_error&) {  // a place outside of a vector, or one of negative size
     h.call.widen({});
     return {};
   }
