@@ -91,6 +91,7 @@ Val roll_axis(Call& c, Val x, int64_t axis, int64_t shift) {
 Values roll(Call& c) {
   const TensorValue x = c.tensor(0);
   const Ints shifts = c.ints("shifts"), dims = c.ints("dims");
+  if (x.rank() == 0 && !dims.empty()) return {};
   if (shifts.size() != std::max<size_t>(dims.size(), 1)) {
     c.fail(support::str("needs a shift for each of ", dims.size(), " dims, but has ", shifts.size(),
                         "."));

@@ -12,10 +12,14 @@ void check_dims_of_scalar(const Handled& h) {
       h.arguments[0].toTensor().dim() > 0) {
     return;
   }
-  const size_t dim = h.call.index_of("dim");
-  if (dim == Call::kNone || !h.call.given(dim)) return;
-  if (!h.arguments[dim].isInt() && !h.arguments[dim].isIntList()) return;
-  for (const int64_t each : h.call.ints(dim)) h.call.axis(each, 0);
+  for (const char* name : {"dim", "dims"}) {
+    const size_t dim = h.call.index_of(name);
+    if (dim == Call::kNone || !h.call.given(dim)) continue;
+    if (!h.arguments[dim].isInt() && !h.arguments[dim].isIntList()) continue;
+    const ir::Ints dims = h.call.ints(dim);
+    for (const int64_t each : dims) h.call.axis(each, 0);
+    if (dims.size() > 1) h.call.fail("dim 0 appears multiple times in the list of dims.");
+  }
 }
 
 std::string with_remedy(const c10::Error& error) {
