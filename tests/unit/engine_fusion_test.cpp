@@ -91,7 +91,7 @@ graph @main(%x: f32[4,64]) -> (f32[4,64], f32[64,4]) {
   %z = concat(%p, %q) {axis=0} : f32[64,4]
   return %y, %z
 })",
-     "value %last : f32[4,32] at storage(0, 128) by [64,1]"},
+     "value %last : f32[4,32] at storage(0, 128) by [64, 1]"},
     {"a product reads a copy of a slice", R"(
 graph @main(%x: f32[4,64], %m: f32[32,8]) -> (f32[4,8]) {
   %s = slice(%x) {starts=[0, 32], steps=[1, 1], stops=[4, 64]} : f32[4,32]
