@@ -1,4 +1,4 @@
-// Runs the modules of a folder, one after the other. tests/nightly/texts.py writes those of the
+// Runs the modules of a folder, one after the other. tests/nightly/sizes.py writes those of the
 // table of ops, whose shapes are larger than other unit tests have.
 #include <gtest/gtest.h>
 

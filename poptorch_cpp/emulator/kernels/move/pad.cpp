@@ -72,7 +72,7 @@ class Pad final : public BoundKernel {
   int tasks(int) const override { return static_cast<int>(parts_); }
   int64_t estimated_ns() const override { return ns_; }
   void run(const KernelArgs& args, int, int task) const override {
-    // Copies, because as far as the compiler knows, a store could change a member.
+    // These are copies: as far as the compiler knows, a store could change a member.
     const Range rows = part_of(rows_, parts_, task);
     const int64_t *last = p_.axes.back().data(), *from = from_.data();
     const int64_t inner = p_.inner.back(), width = p_.outer.back();

@@ -109,7 +109,7 @@ std::vector<TensorValue> by_row(const Handled& h) {
   } catch (const ir::OperandTypeError&) {
     h.call.widen({});
     return {};
-  } catch (const std::logic_error&) {  // a place outside of a vector, or one of negative size
+  } catch (const std::logic_error&) {  // an index outside of a vector, or a negative size
     h.call.widen({});
     return {};
   }
