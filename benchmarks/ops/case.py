@@ -59,13 +59,12 @@ def indices(below: int, *shape: int) -> Input:
 class Case:
     """`function(*inputs)` of one size. `rows` are the ops of the vocabulary that it measures.
 
-    `gradient_rows` are measured by the function and its gradients for all floating inputs. `state`
-    says that the first input is a buffer that the function writes.
+    `gradient_rows` are measured by the function and its gradients for all floating inputs.
     """
 
     name: str
     function: Callable[..., Any]
-    sizes: tuple[tuple[Input, ...], ...]
+    sizes: dict[int, tuple[Input, ...]]  # by the number of a size
     rows: tuple[str, ...]
     gradient_rows: tuple[str, ...] = ()
     dtypes: tuple[torch.dtype, ...] = FLOATS
@@ -88,8 +87,13 @@ def case(
     return Case(
         name,
         function,
-        tuple(tuple(size) for size in sizes),
+        {i: tuple(inputs) for i, inputs in enumerate(sizes)},
         tuple((rows or name).split()),
         tuple(grad.split()),
         **options,
     )
+
+
+def typical(name: str, function: Callable[..., Any], *inputs: Input, **options: Any) -> Case:
+    """Returns a case of a function that becomes several ops, in the typical size alone."""
+    return Case(name, function, {SIZES.index("typical"): inputs}, (), **options)

@@ -1,12 +1,13 @@
 """All cases, and the rows of the vocabulary that have none."""
 
-from benchmarks.ops import elementwise, movement, products, reductions, updates
+from benchmarks.ops import elementwise, functions, movement, products, reductions, updates
 
 FUNCTIONS = (
     *elementwise.CASES,
     *reductions.CASES,
     *products.CASES,
     *movement.CASES,
+    *functions.CASES,
 )
 CASES = (*FUNCTIONS, *updates.CASES)
 

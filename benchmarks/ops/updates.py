@@ -22,6 +22,7 @@ class Update:
     rows: tuple[str, ...]
     gradient_rows: tuple[str, ...] = ()
     dtypes: tuple[torch.dtype, ...] = FLOATS
+    sizes = range(len(SHAPES))
 
     def weight(self, size: int, dtype: torch.dtype) -> torch.Tensor:
         generator = torch.Generator().manual_seed(size + 1)

@@ -38,7 +38,7 @@ def modes(case: Case | Update, dtype: torch.dtype) -> Iterator[Mode]:
 
 
 def measure_case(case: Case | Update, sizes: list[int], names: list[str], limits: Limits) -> None:
-    for size in sizes:
+    for size in filter(case.sizes.__contains__, sizes):
         for dtype in case.dtypes:
             name = str(dtype).removeprefix("torch.")
             if name not in names:

@@ -228,6 +228,7 @@ void check_copies(const InferContext& c, const Shape& x) {
     int64_t most = INT64_MAX;
     if (mode == "reflect") most = std::max<int64_t>(x[i] - 1, 0);
     if (mode == "replicate" && x[i] == 0) most = 0;
+    if (mode == "circular") most = x[i];
     if (low[i] > most || high[i] > most) {
       c.fail(str("padding ", low[i], " and ", high[i], " does not fit axis ", i, " of ",
                  ir::shape_text(x), "."));
@@ -261,8 +262,10 @@ Val pad_gradient(GradBuilder& g, Val dy) {
 }
 
 void add_pads(Registry& r) {
-  const ir::AttrDef mode{
-      "mode", AttrType::kString, std::string("constant"), {"constant", "reflect", "replicate"}};
+  const ir::AttrDef mode{"mode",
+                         AttrType::kString,
+                         std::string("constant"),
+                         {"constant", "reflect", "replicate", "circular"}};
   r.add({.name = "pad",
          .doc = "x with `low` and `high` elements added before and after each axis.",
          .inputs = {"x"},
@@ -276,7 +279,7 @@ void add_pads(Registry& r) {
          .cost = moves_data(),
          .popart_type = "Pad"});
   r.add({.name = "pad_grad",
-         .doc = "dy summed back to the elements that a reflecting or replicating pad copied.",
+         .doc = "dy summed back to the elements that a pad copied.",
          .inputs = {"dy: float"},
          .outputs = {"dx"},
          .attrs = {at_least(0, {"low", AttrType::kInts}), at_least(0, {"high", AttrType::kInts}),

@@ -134,6 +134,7 @@ int64_t padded_source(const std::string& mode, int64_t i, int64_t size) {
   if (i >= 0 && i < size) return i;
   if (mode == "constant") return -1;
   if (mode == "reflect") return i < 0 ? -i : 2 * (size - 1) - i;
+  if (mode == "circular") return i < 0 ? i + size : i - size;
   return std::clamp<int64_t>(i, 0, size - 1);  // replicate
 }
 

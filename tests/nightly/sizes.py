@@ -99,7 +99,7 @@ def check_case(name: str, folder: Path | None) -> int:
     case = next(case for case in CASES if case.name == name)
     wrong = [
         text
-        for size in range(len(SIZES))
+        for size in case.sizes
         for dtype in case.dtypes
         for mode in modes(case, dtype)
         if (text := check(case, size, dtype, mode, folder))

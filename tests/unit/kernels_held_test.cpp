@@ -136,12 +136,20 @@ void expect_rounded_at_random(const KernelSet& set, const MicroRow& row, const H
   }
 }
 
-// Calls f(set, row) for the rows of all sets that the host has.
+// Calls f(set, row) for the rows of all sets that the host has, and for joined pairs.
 template <typename F>
 void for_each_row(F f) {
   for (const KernelSet* set : host_kernel_sets()) {
     std::vector<MicroRow> rows;
     set->add_micro_rows(rows);
+    for (const JoinedPair& pair : set->pairs) {
+      rows.push_back({.op = pair.first.data(),
+                      .source = RegisterClass::kF32,
+                      .result = RegisterClass::kF32,
+                      .fn = pair.fn,
+                      .held_fn = pair.held_fn,
+                      .random_fn = pair.random_fn});
+    }
     for (const MicroRow& row : rows) f(*set, row);
   }
 }

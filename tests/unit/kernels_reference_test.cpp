@@ -111,47 +111,78 @@ TEST(Loss, OfAnyKindMatchesTheReference) {
 }
 
 struct PoolCase {
-  Shape x, y;
+  Shape x;
   Ints kernel, strides, padding, dilation;
-  bool ceil;
+  bool ceil = false;
 };
+
+// Returns windows over images of one to three dimensions. Some windows are one element along the
+// last dimensions.
+PoolCase random_pool(std::mt19937& random) {
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % n); };
+  const Ints channels = {1, 1, 2, 3, 5, 7, 8, 20, 70};
+  PoolCase p{};
+  p.x = {1 + below(2), channels[below(9)]};
+  p.ceil = below(2) == 1;
+  const int64_t dims = 1 + below(3), joined = below(3) == 0 ? below(dims) : 0;
+  for (int64_t d = 0; d < dims; ++d) {
+    const bool single = d >= dims - joined;
+    const int64_t kernel = single ? 1 : 1 + below(4), dilation = 1 + below(2);
+    p.kernel.push_back(kernel);
+    p.strides.push_back(single ? 1 : 1 + below(3));
+    p.padding.push_back(below(kernel / 2 + 1));
+    p.dilation.push_back(dilation);
+    p.x.push_back((kernel - 1) * dilation + 1 + below(d + 1 == dims ? 40 : 6));
+  }
+  return p;
+}
+
+TestTensor made_by_reference(const char* op, const ir::Attrs& attrs, TestTensor& x) {
+  KernelRun forward(op, attrs, {&x});
+  run_reference(forward, attrs);
+  return forward.outputs[0];
+}
+
+void expect_pools_match(const PoolCase& p, bool with_nan) {
+  ir::Attrs attrs = {
+      {"kernel", p.kernel}, {"strides", p.strides}, {"padding", p.padding}, {"ceil_mode", p.ceil}};
+  ir::Attrs with_dilation = attrs;
+  with_dilation.set("dilation", p.dilation);
+  // Few different values: for ties the first place must be chosen.
+  TestTensor x = random_f32(p.x);
+  for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] = std::round(3 * x.f32()[i]);
+  if (with_nan) x.f32()[x.type.elements() / 2] = NAN;
+  TestTensor y = made_by_reference("max_pool", with_dilation, x);
+  expect_matches_reference({"max_pool", with_dilation, {x}, 1e-6, true});
+  expect_matches_reference(
+      {"max_pool_grad", with_dilation, {x, y, random_f32(y.type.shape, 3)}, 1e-5, true});
+  for (bool include : {false, true}) {
+    attrs.set("count_include_pad", include);
+    expect_matches_reference({"avg_pool", attrs, {x}, 1e-5, true});
+    ir::Attrs grad = attrs;
+    grad.set("input_shape", Ints(p.x));
+    const TestTensor mean = made_by_reference("avg_pool", attrs, x);
+    expect_matches_reference({"avg_pool_grad", grad, {random_f32(mean.type.shape, 3)}, 1e-5, true});
+  }
+}
 
 TEST(Pooling, MatchesTheReference) {
   for (const PoolCase& p :
-       {PoolCase{{2, 20, 8, 8}, {2, 20, 4, 4}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, false},
-        PoolCase{{3, 5, 9, 7}, {3, 5, 5, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
-        PoolCase{{1, 70, 7, 7}, {1, 70, 3, 3}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, true},
-        PoolCase{{2, 4, 17}, {2, 4, 8}, {3}, {2}, {0}, {1}, false},
-        PoolCase{
-            {1, 3, 5, 6, 7}, {1, 3, 2, 3, 3}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {1, 1, 1}, false}}) {
-    ir::Attrs attrs = {{"kernel", p.kernel},
-                       {"strides", p.strides},
-                       {"padding", p.padding},
-                       {"ceil_mode", p.ceil}};
-    ir::Attrs with_dilation = attrs;
-    with_dilation.set("dilation", p.dilation);
-    // Few different values: for ties the first place must be chosen.
-    TestTensor x = random_f32(p.x);
-    for (int64_t i = 0; i < x.type.elements(); ++i) x.f32()[i] = std::round(3 * x.f32()[i]);
-    KernelRun forward("max_pool", with_dilation, {&x});
-    TestTensor y(forward.request.outputs[0]);
-    forward.buffers[1] = y.data.data();
-    reference::run_reference({.op = *forward.request.op,
-                              .attrs = with_dilation,
-                              .inputs = forward.request.inputs,
-                              .outputs = forward.request.outputs,
-                              .buffers = forward.buffers.data(),
-                              .random = {}});
-    expect_matches_reference({"max_pool", with_dilation, {x}, 1e-6, true});
-    expect_matches_reference(
-        {"max_pool_grad", with_dilation, {x, y, random_f32(y.type.shape, 3)}, 1e-5, true});
-    for (bool include : {false, true}) {
-      attrs.set("count_include_pad", include);
-      expect_matches_reference({"avg_pool", attrs, {x}, 1e-5, true});
-      ir::Attrs grad = attrs;
-      grad.set("input_shape", Ints(p.x));
-      expect_matches_reference({"avg_pool_grad", grad, {random_f32(y.type.shape, 3)}, 1e-5, true});
-    }
+       {PoolCase{{2, 20, 8, 8}, {2, 2}, {2, 2}, {0, 0}, {1, 1}, false},
+        PoolCase{{3, 5, 9, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false},
+        PoolCase{{1, 70, 7, 7}, {2, 2}, {3, 3}, {0, 0}, {1, 1}, true},
+        PoolCase{{2, 4, 17}, {3}, {2}, {0}, {1}, false},
+        PoolCase{{1, 3, 5, 6, 7}, {2, 2, 2}, {2, 2, 2}, {0, 0, 0}, {1, 1, 1}, false}}) {
+    expect_pools_match(p, false);
+  }
+}
+
+TEST(Pooling, RandomWindowsMatchTheReference) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    const PoolCase p = random_pool(random);
+    SCOPED_TRACE("case " + std::to_string(i));
+    expect_pools_match(p, i % 8 == 0);
   }
 }
 

@@ -1,4 +1,4 @@
-// Padding in its three modes, its gradient, and one-hot rows. A table maps each position of a
+// Padding in its modes, its gradient, and one-hot rows. A table maps each position of a
 // padded axis to its source; a row of the innermost axis is a run between two such edges.
 #include <array>
 #include <cstring>
@@ -26,6 +26,7 @@ Sources sources_of(const std::string& mode, int64_t low, int64_t padded, int64_t
     sources.push_back(inside               ? i
                       : mode == "constant" ? -1
                       : mode == "reflect"  ? reflected
+                      : mode == "circular" ? (i + size) % size
                                            : std::clamp<int64_t>(i, 0, size - 1));
   }
   return sources;

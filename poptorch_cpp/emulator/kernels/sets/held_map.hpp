@@ -22,11 +22,12 @@ struct AllHeld {
   static constexpr Held result() { return held; }
 };
 
-// Loads vectors of neighbours, or the even and the odd ones of 2 * kLanes bfloats.
+// Loads vectors of neighbours, or the even and the odd ones of 2 * kLanes bfloats. `one` has the
+// single element of a source in every lane.
 template <Held held, int vectors>
-void load_vectors(const void* x, int64_t i, Widest* v) {
+void load_vectors(const void* x, int64_t i, Widest one, Widest* v) {
   if constexpr (held == Held::kOne) {
-    v[0] = v[vectors - 1] = spread<Widest>(*static_cast<const float*>(x));
+    v[0] = v[vectors - 1] = one;
   } else if constexpr (held == Held::kBfloat) {
     load_bfloats(static_cast<const uint16_t*>(x) + i, v);
   } else if constexpr (held == Held::kHalf) {
@@ -39,6 +40,25 @@ void load_vectors(const void* x, int64_t i, Widest* v) {
     }
   }
 }
+
+// The sources of a loop. As far as the compiler knows, a store could change the caller's pointers
+// and single elements.
+template <typename Form, int... k>
+struct Sources {
+  const void* from[sizeof...(k)];
+  Widest one[sizeof...(k)];
+
+  [[gnu::always_inline]] explicit Sources(const void* const* src) {
+    ((from[k] = src[k], one[k] = Form::source(k) == Held::kOne
+                                     ? spread<Widest>(*static_cast<const float*>(src[k]))
+                                     : Widest{}),
+     ...);
+  }
+  template <int vectors>
+  [[gnu::always_inline]] void load_at(int64_t i, Widest (*v)[vectors]) const {
+    (load_vectors<Form::source(k), vectors>(from[k], i, one[k], v[k]), ...);
+  }
+};
 
 // A functor of values of a half type that makes values of this type: they need no rounding.
 template <typename F>
@@ -95,9 +115,10 @@ template <typename T, typename R, typename Form, typename F, int... k>
 [[gnu::noinline, gnu::flatten]] void map_vectors(const F& f, const void* const* src, void* dst,
                                                  int64_t n) {
   constexpr int kVectors = kVectorsOf<Form, F>, kStep = kVectors * kLanes;
+  const Sources<Form, k...> sources(src);
   for (int64_t i = 0; i < n; i += kStep) {
     Widest v[sizeof...(k)][kVectors], made[kVectors];
-    (load_vectors<Form::source(k), kVectors>(src[k], i, v[k]), ...);
+    sources.load_at(i, v);
     apply<T, R, kVectors>(f, v, made, std::integer_sequence<int, k...>());
     if constexpr (Form::result() == Held::kBfloat) {
       auto* y = static_cast<uint16_t*>(dst) + i;

@@ -24,6 +24,7 @@ void add_kernels(KernelTable& table) {
   add_loss_kernels(table);
   add_order_kernels(table);
   add_pool_kernels(table);
+  add_pool_gradient_kernels(table);
   add_recurrent_kernels(table);
   add_recurrent_gradients(table);
   add_reduce_kernels(table);
@@ -42,6 +43,7 @@ KernelSet kernels_of_set() {
           .conversions = kConversions,
           .joined = kJoinedSteps,
           .choices = kChoices,
+          .pairs = kPairs,
           .random = kRandomRoutines,
           .depthwise_pixels = depthwise_pixels,
           .depthwise_halves = depthwise_halves,

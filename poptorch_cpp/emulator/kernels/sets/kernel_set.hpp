@@ -67,6 +67,14 @@ struct Choice {
   MicroFn fn, held_fn = nullptr;  // on the comparison's operands, then the select's
 };
 
+// A step that replaces two operations on floats, the first of which makes operand `place` of the
+// second. Its sources are those of the first, then the other one of the second.
+struct JoinedPair {
+  std::string_view first, second;  // the ops
+  int place;
+  MicroFn fn, held_fn, random_fn;  // see MicroRow
+};
+
 // The operands of a depthwise convolution for neighbouring output pixels with the same taps. Tap t
 // of pixel p multiplies x[p * step + from[t] + c] by w[with[t] + c] for each channel c. `bias` may
 // be nullptr. If groups have `width` channels, channel c sums over those of its group: the j-th is
@@ -150,6 +158,7 @@ struct KernelSet {
   Conversions conversions;
   JoinedSteps joined;
   std::array<Choice, 6> choices;
+  std::array<JoinedPair, 20> pairs;
   RandomRoutines random;
   DepthwisePixels depthwise_pixels;
   DepthwiseHalves depthwise_halves;

@@ -16,6 +16,7 @@ extern const HalfBlocks kHalfBlocks;
 extern const Conversions kConversions;
 extern const JoinedSteps kJoinedSteps;
 extern const std::array<Choice, 6> kChoices;
+extern const std::array<JoinedPair, 20> kPairs;
 extern const RandomRoutines kRandomRoutines;
 
 MicroFn rounding_at_random(ir::DType dtype);
@@ -41,6 +42,7 @@ void add_layer_norm_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_order_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
+void add_pool_gradient_kernels(KernelTable& table);
 void add_recurrent_kernels(KernelTable& table);
 void add_recurrent_gradients(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);

@@ -57,13 +57,14 @@ template <typename Form, typename F, int... k>
 [[gnu::noinline, gnu::flatten]] void round_vectors(const F& f, const void* const* src, void* dst,
                                                    int64_t n, uint32_t index, const uint32_t* key) {
   auto* y = static_cast<uint16_t*>(dst);
+  const Sources<Form, k...> sources(src);
   // In a function for with_words(), the compiler left loops over lanes scalar.
   for (int64_t begin = 0; begin < n; begin += BlockWords::kElements) {
     BlockWords words(index + static_cast<uint32_t>(begin), key);
     const int64_t end = std::min(n, begin + BlockWords::kElements);
     for (int64_t i = begin; i < end; i += kRounded) {
       Widest v[sizeof...(k)][2], made[2];
-      (load_vectors<Form::source(k), 2>(src[k], i, v[k]), ...);
+      sources.load_at(i, v);
       apply<float, float, 2>(f, v, made, std::integer_sequence<int, k...>());
       put_two<Form::result()>(y + i, made[0], made[1], words.next());
     }

@@ -87,7 +87,7 @@ int64_t PlannedProgram::period_of(const TileBlock& block, bool contiguous) const
   const bool whole = contiguous && begin == 0;
   const bool parts = begin + block.cols <= row_ && block.row_step % row_ == 0;
   const int64_t period = whole ? row_ : parts ? block.cols : 0;
-  return period <= kTile / 2 ? period : 0;
+  return period <= tile_ / 2 ? period : 0;
 }
 
 // Loads the inputs that repeat, for `count` elements from the block's first on.
@@ -109,7 +109,7 @@ void PlannedProgram::fill_rows(const Walk& walk, int64_t period, int64_t count,
 void PlannedProgram::run_rows(Walk& walk, int64_t period, bool contiguous, void** registers) const {
   const TileBlock& block = *walk.block;
   const int64_t all = block.rows * block.cols;
-  const int64_t rows = std::min<int64_t>(kTile / period, kMaxSegments);
+  const int64_t rows = std::min<int64_t>(tile_ / period, kMaxSegments);
   fill_rows(walk, period, std::min(rows * period, all), registers);
   walk.rows_loaded = true;
   walk.whole_rows = contiguous;
@@ -143,6 +143,40 @@ void PlannedProgram::run_from_whole_row(std::byte* const* buffers, const TileBlo
   run(buffers, rest, scratch, random);
 }
 
+void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& block,
+                                  void** registers) const {
+  const TileStep& step = instructions_[0];
+  MicroArgs args = arguments_of(step, registers);
+  const size_t dims = sizes_.size();
+  Position position{sizes_, {}};
+  position.set(block.first);
+  auto at = [&](const TileBuffer& buffer, size_t number) {
+    return buffers[number] + offset_of(buffer, position.index, dims) * buffer.element_bytes;
+  };
+  for (int64_t left = block.cols; left > 0;) {
+    const int64_t run = std::min(left, sizes_.back() - position.index[dims - 1]);
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const TileBuffer& in = inputs_[i];
+      if (in.uniform) continue;
+      if (in.direct) {
+        registers[in.reg] = at(in, i);
+      } else {  // one element of a half type, which the step takes as a float
+        move_segment(in, at(in, i), 0, registers[in.reg], 1, true);
+      }
+    }
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      registers[outputs_[o].reg] = at(outputs_[o], inputs_.size() + o);
+    }
+    for (size_t k = 0; k < step.sources.size(); ++k) {
+      if (step.sources[k] >= 0) args.src[k] = registers[step.sources[k]];
+    }
+    for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
+    step.fn(args, run);
+    left -= run;
+    position.advance(run);
+  }
+}
+
 void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                          const RandomKey& random) const {
   if (row_ > 0 && block.rows == 1 && block.first % row_ != 0 && block.cols > row_) {
@@ -150,7 +184,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   }
   if (ends_columns() && run_as_ending(buffers, block, random)) return;
   void* registers[kMaxRegisters];
-  fill_registers(buffers, block, scratch, std::min(kTile, block.rows * block.cols), registers);
+  fill_registers(buffers, block, scratch, std::min(tile_, block.rows * block.cols), registers);
   Walk walk;
   walk.buffers = buffers;
   walk.block = &block;
@@ -162,6 +196,9 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
                                               (!block.source || block.source_step == block.cols));
   if (const int64_t period = period_of(block, contiguous)) {
     return run_rows(walk, period, contiguous, registers);
+  }
+  if (runs_in_place_ && block.rows == 1 && !block.source) {
+    return run_in_place(buffers, block, registers);
   }
   const size_t dims = sizes_.size();
   const int64_t inner = sizes_[dims - 1];
@@ -176,10 +213,10 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
     position.set(linear);
     while (left > 0) {
       const int64_t in_block = row * block.source_step + col;
-      const int64_t rows = one_run_ ? 0 : walk.add_rows(position, linear, in_block, left);
+      const int64_t rows = one_run_ ? 0 : walk.add_rows(position, linear, in_block, left, tile_);
       if (rows > 0) {
         linear += rows * inner, col += rows * inner, left -= rows * inner;
-        if (left == 0 || kTile - walk.count < inner || walk.segments == kMaxSegments)
+        if (left == 0 || tile_ - walk.count < inner || walk.segments == kMaxSegments)
           run_gathered();
         continue;
       }
@@ -187,7 +224,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       if (run >= kLeastRun && walk.count > 0) run_gathered();
       const int s = walk.segments++;
       const bool whole = unbounded_ && run >= kLeastRun;
-      const int64_t length = whole ? run : std::min(run, kTile - walk.count);
+      const int64_t length = whole ? run : std::min(run, tile_ - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
       walk.in_block[s] = in_block;
@@ -196,7 +233,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       walk.count += length;
       linear += length, col += length, left -= length;
       position.advance(length);
-      const bool full = walk.count == kTile || walk.segments == kMaxSegments;
+      const bool full = walk.count == tile_ || walk.segments == kMaxSegments;
       if (one_run_ || length >= kLeastRun || full) run_gathered();
     }
   }

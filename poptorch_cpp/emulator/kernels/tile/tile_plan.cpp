@@ -150,6 +150,7 @@ void PlannedProgram::place() {
       std::all_of(constants_.begin(), constants_.end(), [&](int reg) {
         return registers_[reg].hyper_parameter || registers_[reg].first_only;
       });
+  runs_in_place_ = unbounded_ && !instructions_[0].rounding && sizes_.back() >= kLeastRun;
   ending_ = find_ending();
   if (!ending_) find_random_ending();
   takes_product_ = !inputs_.empty() && can_take_product();
@@ -171,10 +172,6 @@ void PlannedProgram::classify_inputs() {
     in.direct = is_held_as_in_memory(in);
     in.column = !in.uniform && in.strides.back() == 0;
     one_run_ |= in.column && registers_[in.reg].first_only;
-  }
-  for (const Register& r : registers_) {
-    const bool wide = register_bytes(register_class(r.dtype)) == 8;
-    if (wide && !r.hyper_parameter) slot_bytes_ = kTile * 8;
   }
   for (std::vector<TileBuffer>* buffers : {&inputs_, &outputs_}) {
     for (TileBuffer& buffer : *buffers) {
@@ -256,6 +253,12 @@ void PlannedProgram::assign_slots() {
     for (int r : instructions_[s].sources) release(r);
     for (int r : instructions_[s].results) release(r);
   }
+  const bool wide = std::any_of(registers_.begin(), registers_.end(), [](const Register& r) {
+    return register_bytes(register_class(r.dtype)) == 8 && !r.hyper_parameter;
+  });
+  const int64_t element = wide ? 8 : 4, held = slots_ + static_cast<int64_t>(outputs_.size());
+  tile_ = held * element * kMostTile <= kTileBytes ? kMostTile : kMostTile / 2;
+  slot_bytes_ = tile_ * element;
 }
 
 }  // namespace poptorch::emulator

@@ -12,7 +12,9 @@
 
 namespace poptorch::emulator {
 
-constexpr int64_t kTile = 512;  // elements
+constexpr int64_t kMostTile = 1024;  // elements
+constexpr int64_t kTileBytes =
+    24 * 1024;  // of registers that a large tile may have: they stay in L1
 // A run of at least this many elements is a separate tile, used in place instead of gathered.
 constexpr int64_t kLeastRun = 128;
 constexpr int kMaxRegisters = 256;
@@ -92,6 +94,8 @@ class PlannedProgram final : public TileProgram {
   void run_from_whole_row(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                           const RandomKey& random) const;
   int64_t period_of(const TileBlock& block, bool contiguous) const;
+  // Runs the only step on each run of the block, in place.
+  void run_in_place(std::byte* const* buffers, const TileBlock& block, void** registers) const;
   void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Runs the step on `count` elements of the next part of the tile, and advances `args` past them.
@@ -116,11 +120,13 @@ class PlannedProgram final : public TileProgram {
   std::vector<Register> registers_;
   std::vector<int> constants_;  // registers
   int slots_ = 0;
-  int64_t row_ = 0;  // elements of a row if run_rows() may serve a block, else 0
-  int64_t slot_bytes_ = kTile * 4;
+  int64_t row_ = 0;               // elements of a row if run_rows() may serve a block, else 0
+  int64_t tile_ = kMostTile / 2;  // elements
+  int64_t slot_bytes_ = 0;
   // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;
-  bool one_run_ = false;  // each tile is a part of one run
+  bool runs_in_place_ = false;  // the same, and all runs are long enough for a call
+  bool one_run_ = false;        // each tile is a part of one run
   bool takes_product_ = false;
   std::optional<EndingForm> ending_;
   std::optional<RandomRounding> ending_roundings_[3];  // by EndingRounding::Part

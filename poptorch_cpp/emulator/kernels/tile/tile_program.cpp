@@ -227,7 +227,7 @@ class TileKernel final : public BoundKernel {
     const int64_t ns = program_->estimated_ns(elements_);
     const int64_t wanted = std::clamp<int64_t>(ns / 20000, 1, 64);
     chunk_ = (elements_ + wanted - 1) / wanted;
-    chunk_ = std::max<int64_t>((chunk_ + kTile - 1) / kTile * kTile, kTile);
+    chunk_ = std::max<int64_t>((chunk_ + kMostTile - 1) / kMostTile * kMostTile, kMostTile);
     tasks_ = static_cast<int>((elements_ + chunk_ - 1) / chunk_);
   }
   int tasks(int) const override { return tasks_; }

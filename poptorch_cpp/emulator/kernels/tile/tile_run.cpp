@@ -1,5 +1,5 @@
-// Runs tile programs. A tile is up to kTile elements, gathered from at most kMaxSegments runs that
-// are contiguous in the space's innermost dimension.
+// Runs tile programs. A tile is up to kMostTile elements, gathered from at most kMaxSegments runs
+// that are contiguous in the space's innermost dimension.
 #include <algorithm>
 #include <cstring>
 
@@ -9,12 +9,6 @@
 
 namespace poptorch::emulator {
 namespace {
-
-int64_t offset_of(const TileBuffer& buffer, const Coordinates& index, size_t dims) {
-  int64_t offset = 0;
-  for (size_t d = 0; d < dims; ++d) offset += index[d] * buffer.strides[d];
-  return offset;
-}
 
 // Writes each of `rows` words n times.
 template <typename Word>
@@ -130,7 +124,7 @@ bool PlannedProgram::is_in_place(const Walk& walk, const TileBuffer& out) {
 void PlannedProgram::load_column(const Walk& walk, const TileBuffer& in, std::byte* base,
                                  void* slot) const {
   const int64_t rows = divide_up(walk.count, row_);
-  alignas(64) std::byte words[kTile * 8];
+  alignas(64) std::byte words[kMostTile * 8];
   move_segment(in, base + walk.linear[0] / row_ * in.element_bytes, 1, words, rows, true);
   with_word(in.register_bytes, [&]<typename T>(T) { repeat<T>(words, rows, row_, slot); });
 }

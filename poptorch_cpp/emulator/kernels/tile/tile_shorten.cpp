@@ -29,6 +29,7 @@ class Shortener {
       if (steps_[i].op == "accumulate") join_adam(i);
       if (steps_[i].op == "select") join_choice(i);
     }
+    for (size_t i = 0; i < steps_.size(); ++i) join_pair(i);
     for (TileStep& step : steps_) {
       if (step.fn && step.halves) step.rounding ? store_halves(step) : hold_halves(step);
     }
@@ -88,7 +89,7 @@ class Shortener {
   }
 
   // Returns the step that makes `reg`, if it is `op` and has a single reader; else -1.
-  int made_by(int reg, const char* op) const {
+  int made_by(int reg, std::string_view op) const {
     const int step = maker_[reg];
     return step >= 0 && uses_[reg] == 1 && steps_[step].fn && steps_[step].op == op ? step : -1;
   }
@@ -175,6 +176,31 @@ class Shortener {
             {a, b, step.sources[1], step.sources[2]});
     steps_[select].held_fn = choice->held_fn;
     steps_[select].text += support::str(" by ", choice->comparison);
+  }
+
+  // Joins an operation with the one that makes an operand of it.
+  void join_pair(size_t second) {
+    const TileStep& step = steps_[second];
+    if (!step.fn || step.rounding || !all_floats(step)) return;
+    const bool commutes = step.op == "add" || step.op == "mul";
+    for (const JoinedPair& pair : pairs_) {
+      if (pair.second != step.op) continue;
+      for (int place = pair.place; place <= (commutes ? 1 : pair.place); ++place) {
+        int first = made_by(step.sources[place], pair.first);
+        if (first < 0 && pair.first == "mul") first = made_by(step.sources[place], "square");
+        if (first < 0 || steps_[first].rounding || !all_floats(steps_[first])) continue;
+        const int x = steps_[first].sources.front(), y = steps_[first].sources.back();
+        replace(static_cast<int>(second), -1, {first}, support::str(pair.first, "_", pair.second),
+                pair.fn, {x, y, step.sources[1 - place]});
+        steps_[second].held_fn = pair.held_fn;
+        steps_[second].random_fn = pair.random_fn;
+        return;
+      }
+    }
+  }
+  bool all_floats(const TileStep& step) const {
+    const auto is = [&](int r) { return r >= 0 && is_float(r); };
+    return std::all_of(step.sources.begin(), step.sources.end(), is) && is_float(step.results[0]);
   }
 
   // Returns the step that makes `reg` by this function; else -1.
@@ -278,18 +304,18 @@ class Shortener {
   }
 
   // Puts one step in the place of the last of its parts.
-  void replace(int last, int rounding, const std::vector<int>& parts, const char* op, MicroFn fn,
+  void replace(int last, int rounding, const std::vector<int>& parts, std::string op, MicroFn fn,
                std::vector<int> sources) {
     const int at = rounding >= 0 ? rounding : last;
-    TileStep joined{.op = op,
+    TileStep joined{.op = std::move(op),
                     .fn = fn,
                     .product = {},
                     .sources = std::move(sources),
                     .results = steps_[at].results,
                     .immediates = {},
                     .text = {}};
-    joined.text =
-        support::str("%", joined.results[0], " = ", op, " %", support::join(joined.sources, ", %"));
+    joined.text = support::str("%", joined.results[0], " = ", joined.op, " %",
+                               support::join(joined.sources, ", %"));
     for (int part : parts) steps_[part].fn = nullptr;
     steps_[last].fn = nullptr;
     steps_[at] = std::move(joined);
@@ -312,6 +338,7 @@ class Shortener {
 
   const JoinedSteps& joined_ = kernel_set().joined;
   const std::array<Choice, 6>& choices_ = kernel_set().choices;
+  const std::array<JoinedPair, 20>& pairs_ = kernel_set().pairs;
   std::vector<TileStep>& steps_;
   std::vector<Register>& registers_;
   const std::vector<bool>& uniform_;

@@ -57,7 +57,8 @@ struct PlannedProgram::Walk {
 
   // Adds as many short rows from `position` on as the tile has room for, up to the end of the
   // dimension around them, and moves the position. Returns their number.
-  int64_t add_rows(Position& position, int64_t first, int64_t first_in_block, int64_t left);
+  int64_t add_rows(Position& position, int64_t first, int64_t first_in_block, int64_t left,
+                   int64_t most);
 
   // Notes whether the new last segment continues the one before it.
   void join_last() {
@@ -91,13 +92,13 @@ struct PlannedProgram::Position {
 };
 
 inline int64_t PlannedProgram::Walk::add_rows(Position& position, int64_t first,
-                                              int64_t first_in_block, int64_t left) {
+                                              int64_t first_in_block, int64_t left, int64_t most) {
   const size_t dims = position.sizes.size();
   const int64_t row = position.sizes[dims - 1];
   if (dims < 2 || row >= kLeastRun || position.index[dims - 1] != 0) return 0;
   const size_t around = dims - 2;
   const int64_t rows =
-      std::min({left / row, (kTile - count) / row, static_cast<int64_t>(kMaxSegments - segments),
+      std::min({left / row, (most - count) / row, static_cast<int64_t>(kMaxSegments - segments),
                 position.sizes[around] - position.index[around]});
   for (int64_t r = 0; r < rows; ++r) {
     const int s = segments++;
@@ -111,6 +112,12 @@ inline int64_t PlannedProgram::Walk::add_rows(Position& position, int64_t first,
   count += rows * row;
   if (rows > 0) position.advance(around, rows);
   return rows;
+}
+
+inline int64_t offset_of(const TileBuffer& buffer, const Coordinates& index, size_t dims) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < dims; ++d) offset += index[d] * buffer.strides[d];
+  return offset;
 }
 
 // Copies n elements between a strided buffer and a dense tile, with conversion.

@@ -85,7 +85,9 @@ Values embedding_bag(Call& c) {
     if (given_shares) shares = c.only_where(mask, shares);
   }
   if (given_shares) rows = rows * shares;
-  const Val sizes = sums(c, bags, counts);
+  const bool all_count = padding < 0 && bags.size >= 0;
+  const Val sizes =
+      all_count ? c.full({bags.count}, rows.type().dtype, bags.size) : sums(c, bags, counts);
   Val y = sums(c, bags, rows);
   if (mode == kMean) {
     const Val one = c.scalar(sizes.type().dtype, 1);

@@ -223,6 +223,7 @@ void add_shape_rules(Rules& r) {
     r.add(std::string("reflection_pad") + rank, pad("reflect"));
     r.add(std::string("replication_pad") + rank, pad("replicate"));
   }
+  r.add("_pad_circular", pad("circular"));
   r.add("tril", triangle("le"));
   r.add("triu", triangle("ge"));
   r.add("pixel_shuffle", pixel_shuffle);
