@@ -64,7 +64,7 @@ class Case:
 
     name: str
     function: Callable[..., Any]
-    sizes: dict[int, tuple[Input, ...]]  # by the number of a size
+    sizes: dict[int, tuple[Input, ...]] = dataclasses.field(hash=False)  # by the number of a size
     rows: tuple[str, ...]
     gradient_rows: tuple[str, ...] = ()
     dtypes: tuple[torch.dtype, ...] = FLOATS

@@ -57,7 +57,7 @@ ELEMENTS = [
     typical("logaddexp", torch.logaddexp, MATRIX, MATRIX),
     typical("xlogy", torch.xlogy, MATRIX, POSITIVE),
     typical("nan_to_num", torch.nan_to_num, MATRIX),
-    typical("masked_fill", lambda x, m: x.masked_fill(m, -1e9), MATRIX, bools(256, 1024)),
+    typical("masked_fill", lambda x, m: x.masked_fill(m, -1e4), MATRIX, bools(256, 1024)),
     typical("select_of_row", torch.where, bools(256, 1), MATRIX, normal(1024)),
     typical("cross", lambda a, b: torch.cross(a, b, -1), normal(16384, 3), normal(16384, 3)),
 ]
@@ -91,7 +91,12 @@ PIXELS = [
     typical("max_pool_of_colours", lambda x: F.max_pool2d(x, 3, 1, 1), normal(8, 3, 56, 56)),
     typical("avg_pool_of_colours", lambda x: F.avg_pool2d(x, 2), normal(8, 3, 56, 56)),
     typical("max_pool_of_signals", lambda x: F.max_pool1d(x, 3, 2), normal(8, 64, 512)),
-    typical("local_response_norm", lambda x: F.local_response_norm(x, 5), IMAGES),
+    typical(
+        "local_response_norm",
+        lambda x: F.local_response_norm(x, 5),
+        IMAGES,
+        dtypes=(torch.float32,),
+    ),
     typical("adaptive_avg_pool", lambda x: F.adaptive_avg_pool2d(x, 5), IMAGES),
     typical("adaptive_max_pool", lambda x: F.adaptive_max_pool2d(x, 5), IMAGES),
     typical("instance_norm", F.instance_norm, IMAGES),

@@ -72,6 +72,8 @@ CASES = [
     case("pad_negative", lambda x: F.pad(x, (-1, 1)), (3, 5)),
     case("pad_reflect", lambda x: F.pad(x, (1, 2), mode="reflect"), (2, 3, 5)),
     case("pad_replicate", lambda x: F.pad(x, (2, 1), mode="replicate"), (2, 3, 5)),
+    case("pad_circular", lambda x: F.pad(x, (2, 4, 3, 1), mode="circular"), (2, 3, 5)),
+    case("pad_circular_cut", lambda x: F.pad(x, (-1, 2), mode="circular"), (2, 3, 5)),
     case("embedding", lambda i, w: F.embedding(i, w), ints(0, 7, 3, 4), (7, 5)),
     case("embedding_bag", lambda i, w: F.embedding_bag(i, w), ints(0, 7, 3, 4), (7, 5)),
     case("embedding_padding", lambda i, w: F.embedding(i, w, padding_idx=2), ints(0, 5, 3, 4),

@@ -198,6 +198,41 @@ def test_with_micro_batches():
     compare_training(seeded(lambda: Net(penalty)), X, steps=2, micro_batches=2)
 
 
+# Functions, and numbers where their slopes change or their terms are not finite.
+KINKS = {
+    "hardtanh": nn.functional.hardtanh,
+    "relu6": nn.functional.relu6,
+    "hardsigmoid": nn.functional.hardsigmoid,
+    "hardswish": nn.functional.hardswish,
+    "prelu": lambda x: nn.functional.prelu(x, torch.tensor([0.3])),
+    "clamp": lambda x: x.clamp(-1, 1),
+    "clamp_by_tensors": lambda x: x.clamp(torch.full((9,), -1.0), torch.ones(9)),
+    "max_of_all": lambda x: x.max(),
+    "hypot": lambda x: torch.hypot(x, x * 0 + 1),
+    "logaddexp": lambda x: torch.logaddexp(x, x * 2),
+    "norm": lambda x: (x * 0).norm(),
+    "std": lambda x: x.std(),
+}
+
+
+class Slopes(nn.Module):
+    """Returns the gradients of a function by a parameter."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.x = nn.Parameter(torch.tensor([-6.0, -3, -1, -0.5, 0, 0.5, 1, 3, 6]))
+        self.function = function
+
+    def forward(self, scale):
+        return torch.autograd.grad(self.function(self.x).sum() * scale, self.x)[0]
+
+
+@pytest.mark.parametrize("name", KINKS)
+def test_gradients_by_parameters_in_inference_equal_eager_ones_at_kinks(name):
+    model, scale = Slopes(KINKS[name]), torch.tensor(2.0)
+    torch.testing.assert_close(poptorch.inferenceModel(model)(scale), model(scale))
+
+
 def test_gradients_of_parameters_in_inference_stop_where_eager_ones_do():
     def cut(net, x):
         y = net[2](net[0](x).detach()).sum()

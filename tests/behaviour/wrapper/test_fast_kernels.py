@@ -53,6 +53,8 @@ IMAGES = {
     "group_norm": nn.GroupNorm(2, 4),
     "pad": lambda x: nn.functional.pad(x, (1, 2, 1, 2), value=1.5),
     "pad_by_reflection": lambda x: nn.functional.pad(x, (1, 2, 1, 2), mode="reflect"),
+    "pad_by_wrapping": lambda x: nn.functional.pad(x, (1, 2, 1, 2), mode="circular"),
+    "diagonal": lambda x: x.diagonal(0, 1, 3),
     "dropout": lambda x: nn.functional.dropout(x, 0.3),
     "rand": lambda x: x * torch.rand_like(x) + torch.randn_like(x),
     "flip": lambda x: x.flip(2),

@@ -128,8 +128,27 @@ class UnpackedRows {
   alignas(64) float held_[kRowsDepth * kHalfColumns];
 };
 
+// Computes a product with an inner size of 1.
+void by_one_row(int64_t m, int64_t n, const MatrixView& a, const float* b, const float* bias,
+                float* c, int64_t ldc) {
+  for (int64_t i = 0; i < m; ++i) {
+    const Widest x = spread<Widest>(a.data[i * a.row]);
+    float* y = c + i * ldc;
+    int64_t j = 0;
+    for (; j + kLanes <= n; j += kLanes) {
+      store(y + j, fmadd(x, load<Widest>(b + j), bias ? load<Widest>(bias + j) : Widest{}));
+    }
+    if (j == n) continue;
+    const Mask rest = first_lanes(n - j);
+    store(y + j, rest, fmadd(x, load(b + j, rest), bias ? load(bias + j, rest) : Widest{}));
+  }
+}
+
 void by_rows(int64_t m, int64_t n, int64_t k, const OperandView& a, const OperandView& b,
              const float* bias, float* c, int64_t ldc) {
+  if (k == 1 && a.element == Element::kFloat && b.element == Element::kFloat) {
+    return by_one_row(m, n, a.floats(), b.floats().data, bias, c, ldc);
+  }
   if (m <= kFewRows && b.element == Element::kHalf) {
     return by_few_rows<Element::kHalf>(m, n, k, a, b, bias, c, ldc);
   }

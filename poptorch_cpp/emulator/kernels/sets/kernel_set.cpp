@@ -24,7 +24,6 @@ void add_kernels(KernelTable& table) {
   add_loss_kernels(table);
   add_order_kernels(table);
   add_pool_kernels(table);
-  add_pool_gradient_kernels(table);
   add_recurrent_kernels(table);
   add_recurrent_gradients(table);
   add_reduce_kernels(table);

@@ -42,7 +42,6 @@ void add_layer_norm_kernels(KernelTable& table);
 void add_loss_kernels(KernelTable& table);
 void add_order_kernels(KernelTable& table);
 void add_pool_kernels(KernelTable& table);
-void add_pool_gradient_kernels(KernelTable& table);
 void add_recurrent_kernels(KernelTable& table);
 void add_recurrent_gradients(KernelTable& table);
 void add_reduce_kernels(KernelTable& table);

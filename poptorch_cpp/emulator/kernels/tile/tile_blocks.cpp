@@ -177,6 +177,16 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
   }
 }
 
+void PlannedProgram::begin(Walk& walk, std::byte* const* buffers, const TileBlock& block,
+                           std::byte* scratch, const RandomKey& random) const {
+  walk.buffers = buffers;
+  walk.block = &block;
+  walk.scratch = scratch;
+  for (const TileStep& step : instructions_) {
+    if (step.rounding) walk.random[step.rounding->number] = bits_of(*step.rounding, random);
+  }
+}
+
 void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                          const RandomKey& random) const {
   if (row_ > 0 && block.rows == 1 && block.first % row_ != 0 && block.cols > row_) {
@@ -185,20 +195,15 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   if (ends_columns() && run_as_ending(buffers, block, random)) return;
   void* registers[kMaxRegisters];
   fill_registers(buffers, block, scratch, std::min(tile_, block.rows * block.cols), registers);
-  Walk walk;
-  walk.buffers = buffers;
-  walk.block = &block;
-  walk.scratch = scratch;
-  for (const TileStep& step : instructions_) {
-    if (step.rounding) walk.random[step.rounding->number] = bits_of(*step.rounding, random);
+  if (runs_in_place_ && block.rows == 1 && !block.source) {
+    return run_in_place(buffers, block, registers);
   }
+  Walk walk;
+  begin(walk, buffers, block, scratch, random);
   const bool contiguous = block.rows == 1 || (block.row_step == block.cols &&
                                               (!block.source || block.source_step == block.cols));
   if (const int64_t period = period_of(block, contiguous)) {
     return run_rows(walk, period, contiguous, registers);
-  }
-  if (runs_in_place_ && block.rows == 1 && !block.source) {
-    return run_in_place(buffers, block, registers);
   }
   const size_t dims = sizes_.size();
   const int64_t inner = sizes_[dims - 1];

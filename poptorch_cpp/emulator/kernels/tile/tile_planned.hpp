@@ -77,6 +77,8 @@ class PlannedProgram final : public TileProgram {
   void assign_slots();
   bool can_take_product() const;
   void collapse();
+  void begin(Walk& walk, std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
+             const RandomKey& random) const;
   void run_tile(Walk& walk, void** registers) const;
   // Returns where the segment begins in the buffer at `base`.
   std::byte* address(const Walk& walk, const TileBuffer& buffer, std::byte* base,

@@ -136,7 +136,7 @@ Val clamp_by_tensors(Call& c, Val x, std::optional<Val> low, std::optional<Val> 
   Val y = x;
   if (low) y = c.emit("maximum", {y, *low});
   if (high) y = c.emit("minimum", {y, *high});
-  if (!c.training() || !ir::is_float(x.type().dtype)) return y;
+  if (!c.differentiates() || !ir::is_float(x.type().dtype)) return y;
   const auto both = [&](Val a, Val b) { return c.emit("logical_and", {a, b}); };
   std::optional<Val> inside, path;
   const auto add = [&](Val part) { path = path ? *path + part : part; };

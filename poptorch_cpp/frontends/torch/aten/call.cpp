@@ -78,12 +78,12 @@ std::optional<DType> Call::common_half() {
 }
 
 Val Call::with_gradient(Val value, Val path) {
-  if (!training() || !ir::is_float(value.type().dtype)) return value;
+  if (!differentiates() || !ir::is_float(value.type().dtype)) return value;
   return emit("with_history", {value, path});
 }
 
 Val Call::with_slopes(Val value, const std::vector<Slope>& slopes) {
-  if (!training()) return value;
+  if (!differentiates()) return value;
   std::optional<Val> path;
   for (const Slope& s : slopes) {
     const Val part = s.operand * emit("detach", {s.slope});

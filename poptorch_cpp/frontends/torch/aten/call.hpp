@@ -83,6 +83,8 @@ class Call {
   virtual void write(size_t argument, Value* value) = 0;
   // Returns true while a training trace records gradients.
   virtual bool training() const = 0;
+  // Returns whether forward itself may request gradients of results: in inference too.
+  virtual bool differentiates() const = 0;
   // Returns the user's line, such as " (model.py:42)", or "".
   virtual std::string place() const = 0;
 

@@ -26,7 +26,7 @@ Values embedding(Call& c) {
   int64_t padding = c.integer("padding_idx", -1);
   if (c.given("padding_idx") && padding < -1) padding += count;
   const Val y = c.emit("embedding", {weight.value, rows}, {{"padding_index", padding}});
-  if (!c.training() || !c.flag("scale_grad_by_freq", false)) return {{y, weight.dtype}};
+  if (!c.differentiates() || !c.flag("scale_grad_by_freq", false)) return {{y, weight.dtype}};
   const Val flat = c.reshape(rows, {rows.type().elements()});
   const Val times = c.emit("index_select", {hits(c, flat, count), flat}, {{"axis", int64_t{0}}});
   Shape column = rows.type().shape;

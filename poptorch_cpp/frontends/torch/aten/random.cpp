@@ -210,7 +210,7 @@ Values standard_gamma(Call& c) {
   const TensorValue alpha = c.tensor(0);
   const Val shape = c.cast(alpha.value, DType::kF32), y = gamma_numbers(c, shape);
   const char* operands = R"([{"operand": 0, "dtype": "f32"}, {"operand": 1, "dtype": "f32"}])";
-  if (!c.training()) return {{c.cast(y, alpha.dtype), alpha.dtype}};
+  if (!c.differentiates()) return {{c.cast(y, alpha.dtype), alpha.dtype}};
   const Val slope = c.emit(
       "aten", {c.emit("detach", {shape}), y},
       {{"schema", "aten::_standard_gamma_grad.default"}, {"arguments", operands}}, {y.type()});

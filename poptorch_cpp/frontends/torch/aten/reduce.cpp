@@ -54,7 +54,7 @@ Rule extremum_of_all(const char* op) {
     const Val given = c.val(x.value);
     const Ints axes = c.axes("", x.rank());
     const Val y = reduce(c, op, given, axes, false);
-    if (!c.training() || !ir::is_float(x.dtype) || axes.empty()) return {{y, x.dtype}};
+    if (!c.differentiates() || !ir::is_float(x.dtype) || axes.empty()) return {{y, x.dtype}};
     const Val both_nan = c.emit("logical_and", {c.emit("isnan", {y}), c.emit("isnan", {given})});
     const Val is_it = c.emit("logical_or", {c.emit("eq", {given, y}), both_nan});
     const Val count = c.emit("sum", {c.cast(is_it, DType::kF32)}, {{"axes", axes}});

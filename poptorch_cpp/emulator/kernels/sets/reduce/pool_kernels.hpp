@@ -1,4 +1,4 @@
-// What the kernels of pools have in common.
+// Windows and layouts of the ops that pool.
 #pragma once
 
 #include "emulator/kernels/sets/reduce/pool_window.hpp"

@@ -1,4 +1,5 @@
-// Max and average pools over channels-last memory.
+// Max and average pools and their gradients over channels-last memory. In a gradient, a task
+// scatters an image's block of channels, in the order of windows.
 #include <cmath>
 
 #include "emulator/kernels/sets/parts.hpp"
@@ -111,6 +112,147 @@ std::unique_ptr<BoundKernel> bind_pool(const KernelRequest& request) {
   return std::make_unique<Pool<is_max>>(request, window);
 }
 
+// A task owns an image's block of channels: all of few ones.
+class PoolGrad : public BoundKernel {
+ public:
+  explicit PoolGrad(const PoolWindow& window)
+      : w_(window), taps_(w_), rows_(w_), few_(PoolRows::fits(w_)) {
+    ns_ = w_.batch * w_.out_pixels() * (10 + w_.taps() * w_.channels / 4);
+    blocks_ = std::clamp<int64_t>(w_.channels / 16, 1, divide_up(parts_for(ns_, 32), w_.batch));
+  }
+  int tasks(int) const override { return static_cast<int>(w_.batch * blocks_); }
+  int64_t scratch_bytes() const override {
+    return std::max(taps_.scratch_bytes(), rows_.scratch_bytes());
+  }
+  int64_t estimated_ns() const override { return ns_; }
+
+ protected:
+  struct Part {
+    int64_t image;
+    Range channels;
+  };
+  Part part(int task) const {
+    return {task / blocks_, part_of(w_.channels, blocks_, task % blocks_, 16)};
+  }
+  int64_t in_image() const { return w_.in_pixels() * w_.channels; }
+  int64_t out_image() const { return w_.out_pixels() * w_.channels; }
+  // Sets the part's channels to zero in every pixel of the image.
+  float* cleared(float* dx, const Part& part) const {
+    dx += part.image * in_image();
+    for (int64_t p = 0; p < w_.in_pixels(); ++p) {
+      std::fill_n(dx + p * w_.channels + part.channels.begin, part.channels.size(), 0.0f);
+    }
+    return dx;
+  }
+  PoolWindow w_;
+  PoolTaps taps_;
+  PoolRows rows_;
+  bool few_;
+  int64_t ns_, blocks_;
+};
+
+class MaxPoolGrad final : public PoolGrad {
+ public:
+  using PoolGrad::PoolGrad;
+  void run(const KernelArgs& args, int, int task) const override {
+    const Part mine = part(task);
+    const Image image{input_of<float>(args, 0) + mine.image * in_image(),
+                      input_of<float>(args, 1) + mine.image * out_image(),
+                      input_of<float>(args, 2) + mine.image * out_image(),
+                      cleared(buffer_of<float>(args, 3), mine)};
+    if (few_) return run_rows(image, reinterpret_cast<float*>(args.scratch));
+    for (int64_t p = 0; p < w_.out_pixels(); ++p) {
+      const float* y = image.y + p * w_.channels;
+      const float* dy = image.dy + p * w_.channels;
+      taps_.of_window(p, args.scratch, [&](int64_t first, const int64_t* offsets, int64_t count) {
+        by_vectors(mine.channels, [&](int64_t c, auto get, auto put) {
+          const float* x = image.x + first + c;
+          float* dx = image.dx + first + c;
+          const Widest result = get(y + c);
+          Widest left = get(dy + c);
+          for (int64_t i = 0; i < count; ++i) {
+            float* to = dx + offsets[i];
+            put(to, get(to) + taken(get(x + offsets[i]), result, left));
+          }
+        });
+        for (int64_t c = mine.channels.begin; c < mine.channels.end; ++c) {
+          if (y[c] != y[c]) give_to_nan(image, first + c, offsets, count, dy[c]);
+        }
+      });
+    }
+  }
+
+ private:
+  struct Image {
+    const float *x, *y, *dy;
+    float* dx;
+  };
+
+  // The last NaN takes it.
+  static void give_to_nan(const Image& image, int64_t first, const int64_t* offsets, int64_t count,
+                          float dy) {
+    for (int64_t i = count - 1; i >= 0; --i) {
+      const int64_t at = first + offsets[i];
+      if (image.x[at] == image.x[at]) continue;
+      image.dx[at] += dy;
+      return;
+    }
+  }
+  void run_rows(const Image& image, float* scratch) const {
+    const int64_t n = rows_.outputs();
+    for (int64_t r = 0; r < rows_.rows(); ++r) {
+      const float* y = image.y + r * n;
+      std::copy_n(image.dy + r * n, n, scratch);
+      rows_.add_max(r, image.x, y, scratch, image.dx);
+      for (int64_t j = 0; j < n; ++j) {
+        if (y[j] == y[j]) continue;
+        const int64_t c = j % w_.channels, p = r * w_.out[2] + j / w_.channels;
+        auto* room = reinterpret_cast<std::byte*>(scratch);
+        taps_.of_window(p, room, [&](int64_t first, const int64_t* offsets, int64_t count) {
+          give_to_nan(image, first + c, offsets, count, image.dy[r * n + j]);
+        });
+      }
+    }
+  }
+};
+
+class AvgPoolGrad final : public PoolGrad {
+ public:
+  using PoolGrad::PoolGrad;
+  void run(const KernelArgs& args, int, int task) const override {
+    const Part mine = part(task);
+    float* dx = cleared(buffer_of<float>(args, 1), mine);
+    const float* dy = input_of<float>(args, 0) + mine.image * out_image();
+    if (few_) {
+      for (int64_t r = 0; r < rows_.rows(); ++r) {
+        rows_.add_average(r, dy + r * rows_.outputs(), dx, reinterpret_cast<float*>(args.scratch));
+      }
+      return;
+    }
+    for (int64_t p = 0; p < w_.out_pixels(); ++p) {
+      const float* from = dy + p * w_.channels;
+      const Widest divisor = spread<Widest>(taps_.divisor(p));
+      taps_.of_window(p, args.scratch, [&](int64_t first, const int64_t* offsets, int64_t count) {
+        by_vectors(mine.channels, [&](int64_t c, auto get, auto put) {
+          const Widest each = get(from + c) / divisor;
+          for (int64_t i = 0; i < count; ++i) {
+            float* to = dx + first + offsets[i] + c;
+            put(to, get(to) + each);
+          }
+        });
+      });
+    }
+  }
+};
+
+template <typename Grad>
+std::unique_ptr<BoundKernel> bind_grad(const KernelRequest& request) {
+  if (!fits_pool(request)) return nullptr;
+  const ir::Shape& y =
+      request.inputs.size() == 3 ? request.inputs[1]->shape : request.inputs[0]->shape;
+  return std::make_unique<Grad>(window_of(request, request.outputs[0].shape, y));
+}
+
 }  // namespace
 
 void add_pool_kernels(KernelTable& table) {
@@ -122,6 +264,12 @@ void add_pool_kernels(KernelTable& table) {
              .bind = bind_floats<bind_pool<false>>,
              .choose_layouts = choose_channels_last,
              .takes_epilogue = true});
+  table.add({.op = "max_pool_grad",
+             .bind = bind_floats<bind_grad<MaxPoolGrad>>,
+             .choose_layouts = choose_channels_last});
+  table.add({.op = "avg_pool_grad",
+             .bind = bind_floats<bind_grad<AvgPoolGrad>>,
+             .choose_layouts = choose_channels_last});
 }
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -34,6 +34,9 @@ class TorchCall final : public Call {
   DType default_float() const override;
   void write(size_t argument, Value* value) override;
   bool training() const override { return tracer_.follows_gradients(); }
+  bool differentiates() const override {
+    return tracer_.follows_gradients() || tracer_.follows_state();
+  }
   std::string place() const override { return tracer_.place(); }
 
  protected:

@@ -91,6 +91,9 @@ class Tracer : private Cursor {
   // Returns whether gradients may be requested: in inference, only those of leaves that forward
   // makes.
   bool follows_gradients() const { return request_.training || has_leaves_; }
+  // Returns whether gradients by parameters may be requested, in training or by
+  // torch.autograd.grad.
+  bool follows_state() const { return follows_state_; }
   bool without_python() const { return request_.without_python; }
 
   // Returns the value that `tensor` holds now, in its narrowed dtype. An unknown tensor becomes a

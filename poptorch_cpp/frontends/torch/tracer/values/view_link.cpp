@@ -1,6 +1,7 @@
 // Defines the kinds of view links.
 #include "frontends/torch/tracer/values/view_link.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -151,6 +152,16 @@ struct ChainLink final : ViewLink {
   ViewLinkPtr first, second;
 };
 
+// Returns the distance of neighbouring indices; 0 if they do not increase by one distance.
+int64_t step_of(const std::vector<int32_t>& indices) {
+  if (indices.size() < 2) return 0;
+  const int64_t step = int64_t{indices[1]} - indices[0];
+  for (size_t i = 2; i < indices.size(); ++i) {
+    if (int64_t{indices[i]} - indices[i - 1] != step) return 0;
+  }
+  return std::max<int64_t>(step, 0);
+}
+
 }  // namespace
 
 ViewLinkPtr reshape_link(Shape from, Shape to) {
@@ -166,6 +177,12 @@ ViewLinkPtr broadcast_link(Shape from, Shape to) {
   return std::make_shared<BroadcastLink>(std::move(from), std::move(to));
 }
 ViewLinkPtr strided_link(Shape from, Shape to, std::vector<int32_t> indices) {
+  if (const int64_t step = step_of(indices); step > 0) {
+    const int64_t count = ir::element_count(from), taken = ir::element_count(to);
+    const auto elements = slice_link({indices.front()}, {indices.back() + 1}, {step});
+    return chain_link(reshape_link(std::move(from), {count}),
+                      chain_link(elements, reshape_link({taken}, std::move(to))));
+  }
   return std::make_shared<StridedLink>(std::move(from), std::move(to), std::move(indices));
 }
 ViewLinkPtr pairs_link(ir::Type from, ir::Type to) {
