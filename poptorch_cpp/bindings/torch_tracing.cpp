@@ -100,8 +100,8 @@ void bind_functions(py::module_& m) {
   m.def("follows_leaf",
         [](const at::Tensor& tensor) { return running_trace().follows_leaf(tensor); });
   m.def("close_to_gradients",
-        [](const Text& name, const Tensors& arguments, const Tensors& results) {
-          running_trace().close_to_gradients(name.value, arguments, results);
+        [](const Text& topic, const Text& what, const Tensors& arguments, const Tensors& results) {
+          running_trace().close_to_gradients(topic.value, what.value, arguments, results);
         });
   m.def("begin_hook", [](const at::Tensor& tensor) { return running_trace().begin_hook(tensor); });
   m.def("end_hook", [](const at::Tensor& tensor, const at::Tensor& gradient) {

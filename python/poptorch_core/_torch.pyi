@@ -273,7 +273,9 @@ def branch(
 def call_untraced(function: Callable[..., Any], /, *args: Any) -> Any:
     """Calls a function as if there were no trace."""
 
-def close_to_gradients(arg0: str, arg1: Sequence[Tensor], arg2: Sequence[Tensor], /) -> None: ...
+def close_to_gradients(
+    arg0: str, arg1: str, arg2: Sequence[Tensor], arg3: Sequence[Tensor], /
+) -> None: ...
 def compile(
     call: Callable[[list[Tensor]], Sequence[Tensor]],
     inputs: Sequence[Tensor],

@@ -152,6 +152,40 @@ def test_gradients_by_weights_through_it_are_refused_in_inference(function):
         poptorch.inferenceModel(Model(function))(X)
 
 
+def _hooked(tensor):
+    tensor.register_hook(lambda gradient: gradient * 5)
+    return tensor
+
+
+def _hook_by_parameter(m, x):
+    return torch.autograd.grad(_hooked(m.factor * x).sum(), m.factor)[0]
+
+
+def _hook_by_leaf(m, x):
+    leaf = x.detach().requires_grad_()
+    return torch.autograd.grad(_hooked(m.factor * leaf).sum(), leaf)[0]
+
+
+def test_gradients_by_weights_through_a_hook_are_refused_in_inference():
+    text = rf"\[hook\].*through a hook \(\S*{HERE}\), which is not recorded in inference.*{HERE}"
+    with pytest.raises(poptorch.Error, match=text):
+        poptorch.inferenceModel(Model(_hook_by_parameter))(X)
+
+
+def test_hooks_in_inference_change_gradients_by_leaves():
+    model = Model(_hook_by_leaf)
+    torch.testing.assert_close(poptorch.inferenceModel(model)(X), model(X))
+
+
+def test_hooks_in_inference_without_gradients_do_not_run():
+    def hooked(m, x):
+        y = m.factor * x
+        y.register_hook(lambda _: pytest.fail("the hook ran"))
+        return y
+
+    torch.testing.assert_close(poptorch.inferenceModel(Model(hooked))(X), Model(hooked)(X).detach())
+
+
 def test_without_gradients_only_forward_runs():
     class Fails(Rounded):
         @staticmethod

@@ -202,6 +202,7 @@ def test_with_micro_batches():
 KINKS = {
     "hardtanh": nn.functional.hardtanh,
     "relu6": nn.functional.relu6,
+    "rrelu": nn.functional.rrelu,
     "hardsigmoid": nn.functional.hardsigmoid,
     "hardswish": nn.functional.hardswish,
     "prelu": lambda x: nn.functional.prelu(x, torch.tensor([0.3])),

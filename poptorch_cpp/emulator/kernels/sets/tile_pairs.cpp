@@ -8,19 +8,19 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
 
 // Operations on floats and on vectors of them.
-struct Sum {
+struct Plus {
   static constexpr const char* kName = "add";
   static auto of(auto x, auto y) { return x + y; }
 };
-struct Difference {
+struct Minus {
   static constexpr const char* kName = "sub";
   static auto of(auto x, auto y) { return x - y; }
 };
-struct ProductOf {
+struct Times {
   static constexpr const char* kName = "mul";
   static auto of(auto x, auto y) { return x * y; }
 };
-struct Quotient {
+struct Over {
   static constexpr const char* kName = "div";
   static auto of(auto x, auto y) { return x / y; }
 };
@@ -60,25 +60,13 @@ constexpr JoinedPair joined() {
 
 }  // namespace
 
-constinit const std::array<JoinedPair, 20> kPairs = {joined<Sum, Sum>(),
-                                                     joined<Sum, Difference>(),
-                                                     joined<Sum, Difference, 1>(),
-                                                     joined<Sum, ProductOf>(),
-                                                     joined<Sum, Quotient>(),
-                                                     joined<Difference, Sum>(),
-                                                     joined<Difference, Difference>(),
-                                                     joined<Difference, Difference, 1>(),
-                                                     joined<Difference, ProductOf>(),
-                                                     joined<Difference, Quotient>(),
-                                                     joined<ProductOf, Sum>(),
-                                                     joined<ProductOf, Difference>(),
-                                                     joined<ProductOf, Difference, 1>(),
-                                                     joined<ProductOf, ProductOf>(),
-                                                     joined<ProductOf, Quotient>(),
-                                                     joined<Quotient, Sum>(),
-                                                     joined<Quotient, Difference>(),
-                                                     joined<Quotient, Difference, 1>(),
-                                                     joined<Quotient, ProductOf>(),
-                                                     joined<Quotient, Quotient>()};
+constinit const std::array<JoinedPair, 20> kPairs = {
+    joined<Plus, Plus>(),      joined<Plus, Minus>(),     joined<Plus, Minus, 1>(),
+    joined<Plus, Times>(),     joined<Plus, Over>(),      joined<Minus, Plus>(),
+    joined<Minus, Minus>(),    joined<Minus, Minus, 1>(), joined<Minus, Times>(),
+    joined<Minus, Over>(),     joined<Times, Plus>(),     joined<Times, Minus>(),
+    joined<Times, Minus, 1>(), joined<Times, Times>(),    joined<Times, Over>(),
+    joined<Over, Plus>(),      joined<Over, Minus>(),     joined<Over, Minus, 1>(),
+    joined<Over, Times>(),     joined<Over, Over>()};
 
 }  // namespace poptorch::emulator::inline POPTORCH_SET

@@ -13,8 +13,8 @@
 namespace poptorch::emulator {
 
 constexpr int64_t kMostTile = 1024;  // elements
-constexpr int64_t kTileBytes =
-    24 * 1024;  // of registers that a large tile may have: they stay in L1
+// The most bytes of registers and results of a tile of kMostTile elements: they stay in L1.
+constexpr int64_t kTileBytes = 24 * 1024;
 // A run of at least this many elements is a separate tile, used in place instead of gathered.
 constexpr int64_t kLeastRun = 128;
 constexpr int kMaxRegisters = 256;
@@ -122,8 +122,8 @@ class PlannedProgram final : public TileProgram {
   std::vector<Register> registers_;
   std::vector<int> constants_;  // registers
   int slots_ = 0;
-  int64_t row_ = 0;               // elements of a row if run_rows() may serve a block, else 0
-  int64_t tile_ = kMostTile / 2;  // elements
+  int64_t row_ = 0;   // elements of a row if run_rows() may serve a block, else 0
+  int64_t tile_ = 0;  // elements
   int64_t slot_bytes_ = 0;
   // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;

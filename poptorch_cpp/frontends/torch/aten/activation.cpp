@@ -148,8 +148,8 @@ Values rrelu(Call& c) {
         "random_uniform", {},
         {{"shape", Ints(x.shape())}, {"low", low}, {"high", high}, {"dtype", value.type().dtype}});
   }
-  const Val negative = c.emit("lt", {value, number(c, value, 0)});
-  return {{c.emit("select", {negative, slope * value, value}), x.dtype}};
+  const Val scaled = c.emit("le", {value, number(c, value, 0)});
+  return {{c.emit("select", {scaled, slope * value, value}), x.dtype}};
 }
 
 }  // namespace

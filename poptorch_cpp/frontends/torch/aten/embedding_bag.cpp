@@ -66,7 +66,7 @@ Val sums(Call& c, const Bags& bags, Val rows) {
 
 Values embedding_bag(Call& c) {
   const int64_t mode = c.integer("mode", kSum);
-  const bool by_frequency = c.training() && c.flag("scale_grad_by_freq", false);
+  const bool by_frequency = c.differentiates() && c.flag("scale_grad_by_freq", false);
   if (mode == kMax || by_frequency) return {};
   const TensorValue weight = c.tensor("weight"), given = c.tensor("indices");
   const Bags bags = bags_of(c);

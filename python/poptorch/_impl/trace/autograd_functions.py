@@ -91,7 +91,8 @@ def _without_gradient(plain: Callable, cls, arguments: Sequence[Any]):
         return plain(cls, *arguments)
     returned = plain(cls, *arguments)
     outputs = returned if isinstance(returned, (tuple, list)) else [returned]
-    _torch.close_to_gradients(cls.__qualname__, followed, _followed(outputs))
+    what = f"'{cls.__qualname__}' ({user_location()}), whose backward"
+    _torch.close_to_gradients("autograd.Function", what, followed, _followed(outputs))
     return returned
 
 

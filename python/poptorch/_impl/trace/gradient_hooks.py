@@ -28,8 +28,12 @@ def recorded(model: torch.nn.Module | None, training: bool) -> Iterator[None]:
             return plain(self, hook)
         if training and not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if training and torch.is_grad_enabled():
-            _record(self, hook)
+        if torch.is_grad_enabled() and self.requires_grad:
+            if training or _torch.follows_leaf(self):
+                _record(self, hook)
+            elif _torch.is_traced(self):
+                what = f"a hook ({user_location()}), which"
+                _torch.close_to_gradients("hook", what, [self], [self])
         return _Handle()
 
     patch = mock.patch.object

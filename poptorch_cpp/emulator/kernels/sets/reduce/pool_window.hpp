@@ -134,7 +134,7 @@ template <typename Use>
 template <bool is_max>
 [[gnu::always_inline]] inline Widest pooled(Widest a, Widest x) {
   if constexpr (!is_max) return a + x;
-  return (x > a) | (x != x) ? x : a;
+  return ((x > a) | (x != x)) ? x : a;
 }
 
 // Gives the first elements of windows that equal the results the gradient that is left.

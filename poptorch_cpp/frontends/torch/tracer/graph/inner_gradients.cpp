@@ -125,10 +125,11 @@ bool Tracer::follows_leaf(const at::Tensor& tensor) {
   return tensor.requires_grad() && of_leaves_.contains(read(tensor));
 }
 
-void Tracer::close_to_gradients(const std::string& name, const std::vector<at::Tensor>& arguments,
+void Tracer::close_to_gradients(const std::string& topic, const std::string& what,
+                                const std::vector<at::Tensor>& arguments,
                                 const std::vector<at::Tensor>& results) {
   if (!regions_.empty()) return;  // no gradients inside
-  Closed closed{name, location(), {}};
+  Closed closed{topic, what, {}};
   for (const at::Tensor& argument : arguments) closed.arguments.push_back(read(argument));
   for (const at::Tensor& result : results) {
     Root& root = root_of(result);
@@ -154,11 +155,11 @@ void Tracer::refuse_closed(const std::vector<at::Tensor>& outputs,
     waiting.pop_back();
     if (!value || !seen.insert({value, passed}).second) continue;
     if (passed && std::find(inputs.begin(), inputs.end(), value) != inputs.end()) {
-      throw support::UnsupportedError(str(
-          "[autograd.Function] a gradient passes through '", passed->name, "'",
-          ir::place_text(passed->location), ", whose backward is not recorded in inference for ",
-          "gradients by weights", place(), ". Call requires_grad_() on a tensor that it ",
-          "depends on, and differentiate by that; or use poptorch.trainingModel."));
+      throw support::UnsupportedError(
+          str("[", passed->topic, "] a gradient passes through ", passed->what,
+              " is not recorded in inference for gradients by weights", place(),
+              ". Call requires_grad_() on a tensor that it ",
+              "depends on, and differentiate by that; or use poptorch.trainingModel."));
     }
     if (const auto closed = closed_.find(value); closed != closed_.end()) {
       for (ir::Value* argument : closed->second.arguments) {

@@ -155,9 +155,10 @@ class Tracer : private Cursor {
   // Returns whether `tensor` depends on a leaf that forward made, in inference: only gradients by
   // these are usual there.
   bool follows_leaf(const at::Tensor& tensor);
-  // Records that `results` come from the arguments by a function whose backward is not recorded.
-  // gradients() refuses to pass through it.
-  void close_to_gradients(const std::string& name, const std::vector<at::Tensor>& arguments,
+  // Records that `results` come from the arguments by something whose backward is not recorded.
+  // gradients() refuses to pass through it, by a message of `topic` that says `what` it is.
+  void close_to_gradients(const std::string& topic, const std::string& what,
+                          const std::vector<at::Tensor>& arguments,
                           const std::vector<at::Tensor>& results);
 
   // Record a gradient hook of `tensor`. begin_hook() returns the tensor that stands for its
@@ -280,8 +281,7 @@ class Tracer : private Cursor {
   support::FlatSet<const ir::Value*> of_leaves_;  // values that depend on leaves of forward
   // A function's result without gradient, and what it was made of.
   struct Closed {
-    std::string name;
-    ir::Location location;
+    std::string topic, what;
     std::vector<ir::Value*> arguments;
   };
   std::unordered_map<const ir::Value*, Closed> closed_;
