@@ -118,7 +118,6 @@ bool is_plain_copy(const Match& m) {
 const std::vector<Rewrite> kCopies = {
     {"identity(x)", is_plain_copy, give_x},
     {"detach(x)", [](const Match& m) { return !m.execution.training; }, give_x},
-    {"with_history(x, h)", [](const Match& m) { return !m.execution.training; }, give_x},
     {"reshape(x)", keeps_x, give_x},
     {"reshape(reshape(x))", nullptr, reshape_x},
     {"transpose(x)", moves_nothing, reshape_x},

@@ -195,12 +195,12 @@ Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
   return is_copied ? builder.value("identity", {value}) : value;
 }
 
-// Removes all marks, which are no longer needed.
-void drop_marks(Graph& graph) {
+// Removes marks, which are no longer needed: all of them, or those that only gradients read.
+void drop_marks(Graph& graph, bool all) {
   const ir::MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {
-    if (op->role() == Role::kCall) op->set_attr("gradient", ir::GraphRef{});
-    if (!op->def().mark) continue;
+    if (all && op->role() == Role::kCall) op->set_attr("gradient", ir::GraphRef{});
+    if (!op->def().mark || (!all && op->role() != Role::kPlain)) continue;
     op->result()->replace_all_uses_with(unmarked(*op, writes));
     graph.erase(op);
   }
@@ -210,7 +210,10 @@ void drop_marks(Graph& graph) {
 
 void differentiate(ir::Module& module) {
   const ir::Execution& execution = module.execution();
-  if (!execution.training) return;
+  if (!execution.training) {  // the gradients that forward requested are ops
+    for (const auto& graph : module.graphs()) drop_marks(*graph, false);
+    return;
+  }
   const ir::OptimiserSpec& optimiser = checked_optimiser(execution);
   Graph& main = module.main();
   Op* loss = find_loss(main);
@@ -227,7 +230,7 @@ void differentiate(ir::Module& module) {
     builder.emit("parameter_gradient", {gradients[i]},
                  {{"parameter", *ir::slot_of(wanted[i]->producer())}});
   }
-  for (const auto& graph : module.graphs()) drop_marks(*graph);
+  for (const auto& graph : module.graphs()) drop_marks(*graph, true);
 }
 
 }  // namespace poptorch::transforms

@@ -38,6 +38,7 @@ ABOUT = {
         "assign",
         "cast",
         "div",
+        "mul",
         "select",
     },
     "program/collective_cost.cpp": {"all_gather", "all_reduce", "all_to_all", "reduce_scatter"},

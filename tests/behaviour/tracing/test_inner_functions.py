@@ -172,6 +172,18 @@ def test_gradients_by_weights_through_a_hook_are_refused_in_inference():
         poptorch.inferenceModel(Model(_hook_by_parameter))(X)
 
 
+def test_gradients_by_a_hooked_parameter_are_refused_in_inference():
+    def slope(m, x):
+        return torch.autograd.grad((m.factor * x).sum(), m.factor)[0]
+
+    model = Model(slope)
+    handle = model.factor.register_hook(lambda gradient: gradient * 5)
+    with pytest.raises(poptorch.Error, match=rf"{HERE}.* by a parameter that has a hook"):
+        poptorch.inferenceModel(model)(X)
+    handle.remove()
+    torch.testing.assert_close(poptorch.inferenceModel(model)(X), model(X))
+
+
 def test_hooks_in_inference_change_gradients_by_leaves():
     model = Model(_hook_by_leaf)
     torch.testing.assert_close(poptorch.inferenceModel(model)(X), model(X))

@@ -42,6 +42,8 @@ def gradients_of(
                 raise RuntimeError(
                     f"element {i} of tensors does not require grad and does not have a grad_fn"
                 )
+    else:
+        _refuse_hooked(inputs)
     if is_grads_batched:
         rounds = [
             gradients_of(outputs, inputs, rows, None, create_graph, allow_unused, False, True)
@@ -58,6 +60,20 @@ def gradients_of(
             "allow_unused=True if this is the desired behavior."
         )
     return tuple(found)
+
+
+def _refuse_hooked(inputs: Sequence[torch.Tensor]) -> None:
+    """Refuses tensors whose hooks were registered before the trace, which records them in training
+    alone.
+    """
+    with torch._C.DisableTorchFunctionSubclass():
+        hooked = any(tensor._backward_hooks for tensor in inputs)
+    if hooked:
+        raise Error(
+            f"[hook] a gradient in inference ({user_location()}) by a parameter that has a hook "
+            "is not supported. Remove the hook and call its function on the gradient, or use "
+            "poptorch.trainingModel."
+        )
 
 
 def _as_list(tensors: Any) -> list:
