@@ -195,7 +195,8 @@ Value* unmarked(Op& op, const ir::MemoryWrites& writes) {
   return is_copied ? builder.value("identity", {value}) : value;
 }
 
-// Removes marks, which are no longer needed: all of them, or those that only gradients read.
+// Removes marks, which only differentiation reads. Unless `all`, those of losses and of detached
+// values stay: inference keeps them.
 void drop_marks(Graph& graph, bool all) {
   const ir::MemoryWrites writes(graph);
   for (Op* op : graph.ops()) {

@@ -1,5 +1,5 @@
-// Steps that join two operations of arithmetic, against the operations: every pair, with tensors
-// and single elements in any place, and the cases that must not be joined.
+// Compares steps that join two operations of arithmetic with the operations: every pair, with
+// tensors and single elements in any place, and the cases that must not be joined.
 #include <gtest/gtest.h>
 
 #include <cmath>

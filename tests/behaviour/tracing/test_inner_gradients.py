@@ -198,7 +198,7 @@ def test_with_micro_batches():
     compare_training(seeded(lambda: Net(penalty)), X, steps=2, micro_batches=2)
 
 
-# Functions, and numbers where their slopes change or their terms are not finite.
+# Each function has a kink, or a term that is not finite, at some of the numbers of `Slopes`.
 KINKS = {
     "hardtanh": nn.functional.hardtanh,
     "relu6": nn.functional.relu6,

@@ -77,6 +77,7 @@ class PlannedProgram final : public TileProgram {
   void assign_slots();
   bool can_take_product() const;
   void collapse();
+  // Prepares a walk over the block, and the random bits of its roundings.
   void begin(Walk& walk, std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
              const RandomKey& random) const;
   void run_tile(Walk& walk, void** registers) const;

@@ -8,7 +8,7 @@ namespace poptorch::emulator::inline POPTORCH_SET {
 
 class PoolRows {
  public:
-  // The same for all instruction sets, because sums have another order than by channels.
+  // The limit does not depend on the instruction set: sums have another order than by channels.
   static bool fits(const PoolWindow& w) { return w.channels < 8; }
 
   explicit PoolRows(const PoolWindow& w)

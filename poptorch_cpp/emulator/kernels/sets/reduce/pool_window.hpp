@@ -21,7 +21,7 @@ struct PoolWindow {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
   int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 
-  // Windows along the last dimension that are one element each make its elements channels.
+  // If windows have one element along the last dimension, its elements become channels.
   void join_last_to_channels() {
     for (int i = 0; i < 3 && is_single(2); ++i) {
       channels *= in[2];
@@ -137,7 +137,8 @@ template <bool is_max>
   return ((x > a) | (x != x)) ? x : a;
 }
 
-// Gives the first elements of windows that equal the results the gradient that is left.
+// Returns the gradients of elements of windows, and takes them from `left`: the first element that
+// equals the result of its window gets its gradient.
 [[gnu::always_inline]] inline Widest taken(Widest x, Widest result, Widest& left) {
   const auto hit = x == result;
   const Widest mine = hit ? left : Widest{};

@@ -69,7 +69,7 @@ class Pool final : public BoundKernel {
   int64_t pixels_, ns_, parts_;
 };
 
-// The same for few channels. Tasks split the rows of the results.
+// Pools images of few channels. Tasks split the rows of the results.
 template <bool is_max>
 class PoolOfRows final : public BoundKernel {
  public:
@@ -112,7 +112,7 @@ std::unique_ptr<BoundKernel> bind_pool(const KernelRequest& request) {
   return std::make_unique<Pool<is_max>>(request, window);
 }
 
-// A task owns an image's block of channels: all of few ones.
+// A task owns a block of channels of an image. Few channels are one block.
 class PoolGrad : public BoundKernel {
  public:
   explicit PoolGrad(const PoolWindow& window)
@@ -188,7 +188,7 @@ class MaxPoolGrad final : public PoolGrad {
     float* dx;
   };
 
-  // The last NaN takes it.
+  // Adds dy to the gradient of the last NaN of a window.
   static void give_to_nan(const Image& image, int64_t first, const int64_t* offsets, int64_t count,
                           float dy) {
     for (int64_t i = count - 1; i >= 0; --i) {

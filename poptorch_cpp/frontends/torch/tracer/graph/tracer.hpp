@@ -156,7 +156,7 @@ class Tracer : private Cursor {
   // these are usual there.
   bool follows_leaf(const at::Tensor& tensor);
   // Records that `results` come from the arguments by something whose backward is not recorded.
-  // gradients() refuses to pass through it, by a message of `topic` that says `what` it is.
+  // gradients() refuses to pass through it: the message has the prefix `topic` and names `what`.
   void close_to_gradients(const std::string& topic, const std::string& what,
                           const std::vector<at::Tensor>& arguments,
                           const std::vector<at::Tensor>& results);

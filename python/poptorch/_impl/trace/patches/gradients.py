@@ -63,9 +63,7 @@ def gradients_of(
 
 
 def _refuse_hooked(inputs: Sequence[torch.Tensor]) -> None:
-    """Refuses tensors whose hooks were registered before the trace, which records them in training
-    alone.
-    """
+    """Raises Error for a tensor that has hooks from before the trace, which inference ignores."""
     with torch._C.DisableTorchFunctionSubclass():
         hooked = any(tensor._backward_hooks for tensor in inputs)
     if hooked:
