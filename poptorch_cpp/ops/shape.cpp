@@ -231,7 +231,8 @@ void check_copies(const InferContext& c, const Shape& x) {
     if (mode == "circular") most = x[i];
     if (low[i] > most || high[i] > most) {
       c.fail(str("padding ", low[i], " and ", high[i], " does not fit axis ", i, " of ",
-                 ir::shape_text(x), "."));
+                 ir::shape_text(x), ": mode '", mode, "' adds at most ", most,
+                 " elements on each side."));
     }
   }
 }

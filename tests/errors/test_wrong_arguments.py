@@ -53,6 +53,7 @@ REFUSED = {
     "sum of a number over equal axes": lambda x: x.sum().sum((0, -1)),
     "division of no rounding mode": lambda x: x.div(2, rounding_mode="up"),
     "pad": lambda x: F.pad(x, (-9, 0)),
+    "circular pad around twice": lambda x: F.pad(x, (9, 0), mode="circular"),
     "linear": lambda x: F.linear(x, ones(4, 7)),
     "reshape": lambda x: x.reshape(5, 7),
     "topk": lambda x: torch.topk(x, 9),
