@@ -219,7 +219,7 @@ void add_activations(Registry& r) {
            double alpha = g.attr<double>("alpha"), scale = g.attr<double>("scale");
            double inner = g.attr<double>("input_scale");
            Val negative = unary(g.x(0) * inner, "exp") * (alpha * scale * inner);
-           return select(not_above(g.x(0), 0), dy * negative, dy * scale);
+           return select(greater(g.x(0), 0), dy * scale, dy * negative);
          }),
          .cost = per_element(10),
          .elementwise = true,

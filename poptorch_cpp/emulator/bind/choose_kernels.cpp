@@ -31,7 +31,7 @@ class ChainWirer {
       for (ValueId id : op.inputs) wired.operands.push_back(register_of(id));
       for (ValueId id : op.results) note(id);
     }
-    for (ValueId id : chain_.outputs) spec.stored.push_back(full_.at(place_of(id)));
+    for (ValueId id : chain_.outputs) spec.stored.push_back(register_of(id));
     return spec;
   }
 
@@ -49,13 +49,16 @@ class ChainWirer {
 
   int32_t register_of(ValueId id) const {
     if (id == kNoValue) return -1;
-    if (plan_.fills(id, chain_.space)) return full_.at(place_of(id));
-    auto it = partial_.find(id);
-    if (it != partial_.end()) return it->second;
-    for (const auto& [other, reg] : partial_) {
-      if (plan_.same_memory(id, other)) return reg;
+    if (plan_.fills(id, chain_.space)) {
+      if (auto it = full_.find(place_of(id)); it != full_.end()) return it->second;
+    } else {
+      if (auto it = partial_.find(id); it != partial_.end()) return it->second;
+      for (const auto& [other, reg] : partial_) {
+        if (plan_.same_memory(id, other)) return reg;
+      }
     }
-    throw support::InternalError("[bind] a chain reads a value that is not one of its sources.");
+    throw support::InternalError(support::str("[bind] a chain uses %", plan_.value(id).name,
+                                              ", which it neither reads nor computes."));
   }
 
   const Plan& plan_;

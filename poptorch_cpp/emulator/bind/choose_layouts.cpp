@@ -218,7 +218,9 @@ class ValueLayouts {
         storage(id).layout = wanted;
         continue;
       }
-      id = in_another_layout(id, wanted, after);
+      const ValueId made = in_another_layout(id, wanted, after);
+      if (op && op->epilogue && i == 0) rename_inputs(*op->epilogue, id, made);
+      id = made;
     }
     std::optional<ChainNode> apart;
     std::vector<ReorderNode> ended;
@@ -239,6 +241,7 @@ class ValueLayouts {
     storage(made).layout = layout;
     storage(made).writers = 1;
     after.push_back(ReorderNode{made, id});
+    copies_[{id, layout.kind}] = made;
     return made;
   }
 
@@ -272,12 +275,12 @@ class ValueLayouts {
         std::replace(op.results.begin(), op.results.end(), id, made);
         std::replace(op.inputs.begin(), op.inputs.end(), id, made);
       }
-      copies_[{id, layout.kind}] = made;
       id = made;
     }
     take_inputs(chain, layout);
     return true;
   }
+
   // Returns whether the chain writes the whole value, and nothing else has the value's memory.
   bool is_made_by(const Chain& chain, ValueId id) {
     return plan_.fills(id, chain.space) && storage(id).base == Base::kArena &&
@@ -293,12 +296,17 @@ class ValueLayouts {
       const bool full = plan_.fills(id, chain.space);
       const ValueId held = in_layout(id, full ? layout : Layout{});
       if (held == id) continue;
-      for (ChainOp& op : chain.ops) {
-        for (ValueId& operand : op.inputs) {
-          if (operand != kNoValue && plan_.same_memory(operand, id)) operand = held;
-        }
-      }
+      rename_inputs(chain, id, held);
       id = held;
+    }
+  }
+
+  // Lets the chain's ops read `to` instead of `from`.
+  void rename_inputs(Chain& chain, ValueId from, ValueId to) {
+    for (ChainOp& op : chain.ops) {
+      for (ValueId& operand : op.inputs) {
+        if (operand != kNoValue && plan_.same_memory(operand, from)) operand = to;
+      }
     }
   }
 

@@ -16,6 +16,9 @@ class RandomEnder {
 
   void end(const float* sums, int64_t step, int64_t rows, int64_t columns) const {
     const int64_t image = e_.rounding.image;
+    if (image == 1 && !chains_ && rows <= kFewRows && columns >= 4 * kRounded) {
+      return round_long_rows(sums, step, rows, columns);
+    }
     for (int64_t i = 0, count; i < rows; i += count) {
       count = std::min(rows - i, RowWords::kRows);
       if (image > 1) count = std::min(count, image - (e_.rounding.row + i) % image);
@@ -29,6 +32,17 @@ class RandomEnder {
  private:
   using E = Elements<element>;
   using To = std::conditional_t<element == Element::kHalf, ToHalf, ToBfloat>;
+
+  static constexpr int64_t kFewRows = 4;
+
+  // Finds the hashes along the rows: those of a column of blocks would be mostly of other rows.
+  void round_long_rows(const float* sums, int64_t step, int64_t rows, int64_t columns) const {
+    const uint32_t* key = e_.rounding.keys[EndingRounding::kSum];
+    for (int64_t i = 0; i < rows; ++i) {
+      round_elements<To>(sums + i * step, e_.to + i * e_.row_step, columns,
+                         e_.rounding.number(i, 0, e_.row_step), key);
+    }
+  }
 
   // Rows of floats. Columns up to `step`, a multiple of kLanes, are zero.
   struct Held {

@@ -42,13 +42,23 @@ void round_blocks(const MicroArgs& a, int64_t n) {
   }
 }
 
+// The form of a loop that makes halves from words, apart from the sources `ones`.
+template <Held made, int ones>
+struct FromWords {
+  static constexpr int kVectors = 1;
+  static constexpr Held source(int k) { return ones >> k & 1 ? Held::kOne : Held::kWord; }
+  static constexpr Held result() { return made; }
+};
+
 // Rounds kRounded elements in the order in which load_vectors() loads them.
-template <Held held, typename V>
+template <typename Form, typename V>
 void put_two(uint16_t* y, V a, V b, WidestWords words) {
-  if constexpr (held == Held::kBfloat) {
-    put_bfloats_in_turn(y, a, b, words);
-  } else {
+  if constexpr (Form::result() == Held::kHalf) {
     ToHalf::put(y, a, b, words);
+  } else if constexpr (Form::kVectors == 1) {
+    ToBfloat::put(y, a, b, words);
+  } else {
+    put_bfloats_in_turn(y, a, b, words);
   }
 }
 
@@ -66,7 +76,7 @@ template <typename Form, typename F, int... k>
       Widest v[sizeof...(k)][2], made[2];
       sources.load_at(i, v);
       apply<float, float, 2>(f, v, made, std::integer_sequence<int, k...>());
-      put_two<Form::result()>(y + i, made[0], made[1], words.next());
+      put_two<Form>(y + i, made[0], made[1], words.next());
     }
   }
 }
@@ -77,11 +87,13 @@ void round_all(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<
   round_vectors<Form, F, k...>(f, a.src, a.dst[0], whole, a.index, a.key);
   if (whole == n) return;
   // The rest runs the same instructions.
-  uint16_t operands[sizeof...(k)][kRounded] = {}, made[kRounded];
+  float operands[sizeof...(k)][kRounded] = {};
+  uint16_t made[kRounded];
   const auto rest = static_cast<size_t>(n - whole);
   auto rest_of = [&](int operand) -> const void* {
-    if (Form::source(operand) == Held::kOne) return a.src[operand];
-    std::copy_n(a.in<uint16_t>(operand) + whole, rest, operands[operand]);
+    const auto bytes = static_cast<size_t>(bytes_of(Form::source(operand)));
+    if (bytes == 0) return a.src[operand];
+    std::memcpy(operands[operand], a.in<std::byte>(operand) + whole * bytes, rest * bytes);
     return operands[operand];
   };
   const void* src[] = {rest_of(k)...};
@@ -90,28 +102,34 @@ void round_all(const F& f, const MicroArgs& a, int64_t n, std::integer_sequence<
   std::copy_n(made, rest, a.out<uint16_t>() + whole);
 }
 
-// Maps sources that have the type of the result, apart from the last ones or the first. Returns
-// whether they do.
-template <Held held, int operands, typename F>
+// Maps sources in one form, apart from the last ones or the first, to `made`. Returns whether they
+// are in one: in that of the result, or words.
+template <Held made, int operands, typename F>
 bool round_same(const F& f, const MicroArgs& a, int64_t n) {
   constexpr auto kOperands = std::make_integer_sequence<int, operands>();
   constexpr int kLast = (1 << operands) - 2;
-  int ones = 0;
+  constexpr int kFirst = operands == 2;
+  int ones = 0, words = 0, same = 0;
   for (int k = 0; k < operands; ++k) {
     const Held source = a.held->sources[k];
-    if (source == Held::kOne) ones |= 1 << k;
-    if (source != Held::kOne && source != held) return false;
+    ones |= (source == Held::kOne) << k;
+    words += source == Held::kWord;
+    same += source == made;
   }
-  if (ones == 0) {
-    round_all<AllHeld<held>>(f, a, n, kOperands);
-  } else if (operands > 1 && ones == kLast) {
-    round_all<AllHeld<held, kLast>>(f, a, n, kOperands);
-  } else if (operands == 2 && ones == 1) {
-    round_all<AllHeld<held, operands == 2>>(f, a, n, kOperands);
-  } else {
-    return false;
-  }
-  return true;
+  const bool from_words = same == 0 && words > 0;
+  if (!from_words && words > 0) return false;
+  auto run = [&]<int all>(std::integral_constant<int, all>) {
+    if (ones != all) return false;
+    if (from_words) {
+      round_all<FromWords<made, all>>(f, a, n, kOperands);
+    } else {
+      round_all<AllHeld<made, all>>(f, a, n, kOperands);
+    }
+    return true;
+  };
+  return run(std::integral_constant<int, 0>()) ||
+         (operands > 1 && run(std::integral_constant<int, kLast>())) ||
+         (operands == 2 && run(std::integral_constant<int, kFirst>()));
 }
 
 // `make_words` maps by the same functor.

@@ -5,6 +5,19 @@
 
 namespace poptorch::emulator {
 
+namespace {
+
+// Lets a step draw the random bits of elements that are numbered from `first` on.
+void number(MicroArgs& args, const RandomRounding& rounding, const RandomKey& random,
+            int64_t first) {
+  const reference::RoundingBits bits = bits_of(rounding, random);
+  args.index = static_cast<uint32_t>(first), args.index_step = 1;
+  args.key[0] = bits.first(static_cast<uint64_t>(first));
+  args.key[1] = bits.second();
+}
+
+}  // namespace
+
 reference::RoundingBits bits_of(const RandomRounding& rounding, RandomKey key) {
   key.op_id = rounding.op_id;
   if (rounding.same_in_replicas) key.replica = 0;
@@ -71,12 +84,7 @@ void PlannedProgram::run_product(std::byte* const* buffers, int64_t first,
   for (size_t o = 0; o < outputs_.size(); ++o) place(outputs_[o], buffers[inputs_.size() + o]);
   const TileStep& step = instructions_[0];
   MicroArgs args = arguments_of(step, registers);
-  if (step.rounding) {
-    const reference::RoundingBits bits = bits_of(*step.rounding, random);
-    args.index = static_cast<uint32_t>(first), args.index_step = 1;
-    args.key[0] = bits.first(static_cast<uint64_t>(first));
-    args.key[1] = bits.second();
-  }
+  if (step.rounding) number(args, *step.rounding, random, first);
   step.product.run(args, product);
 }
 
@@ -144,9 +152,10 @@ void PlannedProgram::run_from_whole_row(std::byte* const* buffers, const TileBlo
 }
 
 void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& block,
-                                  void** registers) const {
+                                  const RandomKey& random, void** registers) const {
   const TileStep& step = instructions_[0];
   MicroArgs args = arguments_of(step, registers);
+  if (step.rounding) number(args, *step.rounding, random, block.first);
   const size_t dims = sizes_.size();
   Position position{sizes_, {}};
   position.set(block.first);
@@ -172,6 +181,7 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
     }
     for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
     step.fn(args, run);
+    args.index += static_cast<uint32_t>(run);
     left -= run;
     position.advance(run);
   }
@@ -196,7 +206,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
   void* registers[kMaxRegisters];
   fill_registers(buffers, block, scratch, std::min(tile_, block.rows * block.cols), registers);
   if (runs_in_place_ && block.rows == 1 && !block.source) {
-    return run_in_place(buffers, block, registers);
+    return run_in_place(buffers, block, random, registers);
   }
   Walk walk;
   begin(walk, buffers, block, scratch, random);

@@ -99,14 +99,17 @@ void PlannedProgram::shorten() {
   for (size_t o = 0; o < stored.size(); ++o) outputs_[o].reg = stored[o];
 }
 
+bool PlannedProgram::is_numbered_in_order() const {
+  return numbers_.strides.empty() && ir::element_count(shape_) <= kSameKey;
+}
+
 // Returns true for one step with a product form whose tensors are all used in place.
 bool PlannedProgram::can_take_product() const {
   if (instructions_.size() != 1 || !instructions_[0].product.run || sizes_.size() != 1)
     return false;
   const TileStep& step = instructions_[0];
   const int own = inputs_[0].reg;
-  const bool in_order = numbers_.strides.empty() && ir::element_count(shape_) <= kSameKey;
-  if (step.rounding && !in_order) return false;
+  if (step.rounding && !is_numbered_in_order()) return false;
   if (inputs_[0].uniform || step.sources[step.product.source] != own) return false;
   if (std::count(step.sources.begin(), step.sources.end(), own) != 1) return false;
   auto one_number = [&](int reg) {
@@ -150,7 +153,8 @@ void PlannedProgram::place() {
       std::all_of(constants_.begin(), constants_.end(), [&](int reg) {
         return registers_[reg].hyper_parameter || registers_[reg].first_only;
       });
-  runs_in_place_ = unbounded_ && !instructions_[0].rounding && sizes_.back() >= kLeastRun;
+  const bool numbered = unbounded_ && (!instructions_[0].rounding || is_numbered_in_order());
+  runs_in_place_ = numbered && sizes_.back() >= kLeastRun;
   ending_ = find_ending();
   if (!ending_) find_random_ending();
   takes_product_ = !inputs_.empty() && can_take_product();

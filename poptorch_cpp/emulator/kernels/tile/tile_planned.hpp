@@ -73,6 +73,8 @@ class PlannedProgram final : public TileProgram {
   // Returns false if the block is neither of whole rows nor of parts of rows.
   bool run_as_ending(std::byte* const* buffers, const TileBlock& block,
                      const RandomKey& random) const;
+  // Returns whether the elements' numbers are those of the space, and have the same key.
+  bool is_numbered_in_order() const;
   void choose_direct_outputs();
   void assign_slots();
   bool can_take_product() const;
@@ -98,7 +100,8 @@ class PlannedProgram final : public TileProgram {
                           const RandomKey& random) const;
   int64_t period_of(const TileBlock& block, bool contiguous) const;
   // Runs the only step on each run of the block, in place.
-  void run_in_place(std::byte* const* buffers, const TileBlock& block, void** registers) const;
+  void run_in_place(std::byte* const* buffers, const TileBlock& block, const RandomKey& random,
+                    void** registers) const;
   void fill_rows(const Walk& walk, int64_t period, int64_t count, void** registers) const;
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Runs the step on `count` elements of the next part of the tile, and advances `args` past them.

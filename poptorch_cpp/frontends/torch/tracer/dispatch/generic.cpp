@@ -59,6 +59,23 @@ std::optional<std::vector<at::Tensor>> infer(const GenericCall& call,
   }
 }
 
+// Returns the dtypes of results, with `floats` for float32.
+std::vector<c10::ScalarType> dtypes_of(const std::vector<at::Tensor>& results,
+                                       c10::ScalarType floats) {
+  std::vector<c10::ScalarType> dtypes;
+  for (const at::Tensor& result : results) {
+    const c10::ScalarType dtype = result.scalar_type();
+    dtypes.push_back(dtype == at::kFloat ? floats : dtype);
+  }
+  return dtypes;
+}
+
+// Returns whether torch's kernel takes halves: those that move them do so as fast as any, and the
+// neighbours of halves are not those of float32. Others take several times as long as float32's.
+bool takes_halves(const c10::OperatorHandle& op, const OpInfo& info) {
+  return op.hasTag(at::Tag::view_copy) || info.name == "aten::nextafter";
+}
+
 // Makes constants of results that the device need not compute, as the host has their values.
 std::vector<TensorValue> constants_of(Tracer& tracer, const std::vector<at::Tensor>& results) {
   PauseGuard pause;
@@ -88,24 +105,28 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   std::vector<at::Tensor> operands;
   GenericCall generic = GenericCall::of(op, arguments, operands);
   if (operands.empty()) return constants_of(tracer, run_on_host(generic));
-  // If torch's kernel does not take halves, it computes in float32.
-  const auto half = std::find_if(operands.begin(), operands.end(), is_half);
-  const c10::ScalarType narrowed = half == operands.end() ? at::kFloat : half->scalar_type();
   auto inferred = infer(generic, operands);
-  const bool in_f32 = !inferred && narrowed != at::kFloat;
-  if (in_f32) {
+  std::vector<c10::ScalarType> dtypes =
+      inferred ? dtypes_of(*inferred, at::kFloat) : std::vector<c10::ScalarType>();
+  const auto half = std::find_if(operands.begin(), operands.end(), is_half);
+  if (half != operands.end() && !takes_halves(op, info)) {
+    const c10::ScalarType narrowed = half->scalar_type();
     operands.clear();
-    generic = GenericCall::of(op, arguments, operands, in_f32);
+    generic = GenericCall::of(op, arguments, operands, true);
     inferred = infer(generic, operands);
+    if (inferred && dtypes.empty()) dtypes = dtypes_of(*inferred, narrowed);
   }
   if (!inferred) {
     call.unsupported_op("It has no CPU kernel that the device could use.");
   }
-  const std::vector<at::Tensor>& results = *inferred;
+  std::vector<at::Tensor>& results = *inferred;
   const bool all_empty = std::all_of(results.begin(), results.end(), [](const at::Tensor& result) {
     return result.defined() && result.numel() == 0;
   });
-  if (all_empty) return constants_of(tracer, results);
+  if (all_empty) {
+    for (size_t i = 0; i < results.size(); ++i) results[i] = results[i].to(dtypes[i]);
+    return constants_of(tracer, results);
+  }
   std::vector<ir::Value*> values;
   for (const auto& operand : operands) values.push_back(tracer.read(operand));
   std::vector<ir::Type> types;
@@ -123,8 +144,8 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   ir::Op* made = tracer.builder().emit(
       "aten", values, {{"schema", generic.schema()}, {"arguments", generic.arguments()}}, types);
   for (size_t i = 0; i < results.size(); ++i) {
-    const bool narrows = in_f32 && results[i].scalar_type() == at::kFloat;
-    const auto dtype = ir_dtype(narrows ? narrowed : results[i].scalar_type());
+    const auto dtype = ir_dtype(dtypes[i]);
+    const bool narrows = dtypes[i] != results[i].scalar_type();
     out.push_back({narrows ? call.cast(made->result(i), dtype).value : made->result(i), dtype});
   }
   return out;
