@@ -155,13 +155,17 @@ TEST(StochasticCast, RoundsInProportion) {
 
 // Runs a chain on short rows, whose first elements are at any index: it must draw what a single op
 // draws. With `read`, a later step reads the rounded values: they are in a register of floats.
-void expect_draws_by_index(DType dtype, const ir::Shape& shape, bool read) {
+// The other operand is a row, or a column if `by_columns`.
+void expect_draws_by_index(DType dtype, const ir::Shape& shape, bool by_columns, bool read) {
   const RandomKey key{5, 7, 2, 3, 4};
   const ir::Attrs cast{{"dtype", dtype}};
-  const TestTensor x = random_f32(shape, 1), row = random_f32({shape.back()}, 2);
+  const int64_t columns = shape.back();
+  ir::Shape other{columns};
+  if (by_columns) other = shape, other.back() = 1;
+  const TestTensor x = random_f32(shape, 1), row = random_f32(other, 2);
   TestTensor sum(x.type);
   for (int64_t i = 0; i < x.type.elements(); ++i) {
-    sum.f32()[i] = x.f32()[i] + row.f32()[i % shape.back()];
+    sum.f32()[i] = x.f32()[i] + row.f32()[by_columns ? i / columns : i % columns];
   }
   KernelRun oracle("stochastic_cast", cast, {&sum});
   run_reference(oracle, cast, key);
@@ -193,7 +197,9 @@ void expect_draws_by_index(DType dtype, const ir::Shape& shape, bool read) {
 TEST(StochasticCast, DrawsByTheIndexInTheSpaceOfItsChain) {
   for (const ir::Shape& shape : {ir::Shape{7, 45}, {3, 5, 130}, {2, 700}}) {
     for (DType dtype : {DType::kF16, DType::kBF16}) {
-      for (bool read : {false, true}) expect_draws_by_index(dtype, shape, read);
+      for (bool by_columns : {false, true}) {
+        for (bool read : {false, true}) expect_draws_by_index(dtype, shape, by_columns, read);
+      }
     }
   }
 }
@@ -247,13 +253,17 @@ struct EndedBlock {
 
   explicit EndedBlock(std::mt19937& random) {
     auto up_to = [&](int64_t n) { return 1 + static_cast<int64_t>(random() % n); };
-    constexpr int64_t kImages[] = {1, 5, 16, 36, 49};
+    constexpr int64_t kImages[] = {1, 1, 1, 5, 16, 36, 49};
     dtype = random() % 2 == 0 ? DType::kF16 : DType::kBF16;
     image = kImages[random() % std::size(kImages)];
-    all_rows = image * up_to(3) + (image == 1 ? up_to(70) : 0), columns = up_to(90);
+    all_rows = image * up_to(3) + (image == 1 ? up_to(70) : 0),
+    columns = up_to(random() % 2 == 0 ? 90 : 400);
     row = up_to(all_rows) - 1, rows = up_to(all_rows - row);
+    if (random() % 2 == 0) rows = std::min(rows, up_to(5));
     column = up_to(columns) - 1, width = up_to(columns - column);
-    scales = random() % 2 == 0, adds = random() % 2 == 0, limits = random() % 2 == 0;
+    const bool chains = random() % 3 != 0;
+    scales = chains && random() % 2 == 0, adds = chains && random() % 2 == 0;
+    limits = chains && random() % 2 == 0;
   }
   // Returns the number of an element of the whole tensor in row-major order.
   int64_t number(int64_t i, int64_t j) const {

@@ -19,7 +19,9 @@ class ForeignKernel final : public BoundKernel {
       : provider_(provider), op_(request.op->name) {
     std::vector<PoptorchForeignType> inputs, outputs;
     for (const auto& type : request.inputs) inputs.push_back(described(type ? &*type : nullptr));
-    for (const ir::Type& type : request.outputs) outputs.push_back(described(&type));
+    for (size_t i = 0; i < request.outputs.size(); ++i) {
+      outputs.push_back(described(request.output_used[i] ? &request.outputs[i] : nullptr));
+    }
     std::vector<std::string> names, values;
     for (const auto& [name, value] : request.attrs) {
       names.push_back(name.text());

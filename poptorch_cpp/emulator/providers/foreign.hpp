@@ -7,7 +7,8 @@
 
 extern "C" {
 
-// Describes a type: `dtype` has the numbers of ir::DType, -1 for an absent operand.
+// Describes a type: `dtype` has the numbers of ir::DType, -1 for an absent operand or a result that
+// nothing reads, which need not be written.
 typedef struct PoptorchForeignType {
   int32_t dtype;
   int32_t rank;
