@@ -70,10 +70,12 @@ std::vector<c10::ScalarType> dtypes_of(const std::vector<at::Tensor>& results,
   return dtypes;
 }
 
-// Returns whether torch's kernel takes halves: those that move them do so as fast as any, and the
-// neighbours of halves are not those of float32. Others take several times as long as float32's.
-bool takes_halves(const c10::OperatorHandle& op, const OpInfo& info) {
-  return op.hasTag(at::Tag::view_copy) || info.name == "aten::nextafter";
+// Returns whether halves are computed in float32, since torch's kernels for halves take several
+// times as long: not if they are only moved, if the result depends on the precision, or in
+// operators of other libraries, which may take halves alone.
+bool computes_in_f32(const c10::OperatorHandle& op, const OpInfo& info) {
+  return info.name.starts_with("aten::") && info.name != "aten::nextafter" &&
+         !op.hasTag(at::Tag::view_copy);
 }
 
 // Makes constants of results that the device need not compute, as the host has their values.
@@ -109,7 +111,7 @@ std::vector<TensorValue> emit_generic(Tracer& tracer, const c10::OperatorHandle&
   std::vector<c10::ScalarType> dtypes =
       inferred ? dtypes_of(*inferred, at::kFloat) : std::vector<c10::ScalarType>();
   const auto half = std::find_if(operands.begin(), operands.end(), is_half);
-  if (half != operands.end() && !takes_halves(op, info)) {
+  if (half != operands.end() && (!inferred || computes_in_f32(op, info))) {
     const c10::ScalarType narrowed = half->scalar_type();
     operands.clear();
     generic = GenericCall::of(op, arguments, operands, true);
