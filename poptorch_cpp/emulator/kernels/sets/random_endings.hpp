@@ -35,7 +35,7 @@ class RandomEnder {
 
   static constexpr int64_t kFewRows = 4;
 
-  // Finds the hashes along the rows: those of a column of blocks would be mostly of other rows.
+  // Finds hashes along each row: RowWords finds those of kLanes rows, most of which are not here.
   void round_long_rows(const float* sums, int64_t step, int64_t rows, int64_t columns) const {
     const uint32_t* key = e_.rounding.keys[EndingRounding::kSum];
     for (int64_t i = 0; i < rows; ++i) {
