@@ -134,6 +134,9 @@ struct OpDef {
   // True if the operands' floating type, whichever it is, holds the results exactly: rounding to
   // it changes nothing.
   bool exact = false;
+  // True if each result is an element of an operand, or a number of the attributes. Such numbers
+  // are rounded to nearest, never at random.
+  bool chooses = false;
   bool mark = false;         // annotates operand 0 for autodiff, which then drops the op
   bool passes = false;       // result 0 is operand 0, whatever else the op does
   bool commutative = false;  // operands 0 and 1 may be exchanged

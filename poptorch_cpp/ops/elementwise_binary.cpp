@@ -208,6 +208,7 @@ void add_elementwise_binary_ops(Registry& r) {
          }),
          .cost = per_element(2),
          .elementwise = true,
+         .chooses = true,
          .popart_type = "Clip"});
 }
 

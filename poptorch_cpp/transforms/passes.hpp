@@ -76,9 +76,9 @@ void check_indices(ir::Module& module);
 void choose_partials(ir::Module& module);
 
 // Makes every op that computes float16 or bfloat16 compute in f32 and round stochastically
-// (`stochastic_cast`), casts included. Does not change ops that only move data, exact ops, foreign
-// kernels, collectives, and ops that write, which have an attribute for it. Must run before updates
-// are lowered. Does nothing unless the execution asks for it.
+// (`stochastic_cast`), casts included. Does not change ops that only move or choose data, exact
+// ops, foreign kernels, collectives, and ops that write, which have an attribute for it. Must run
+// before updates are lowered. Does nothing unless the execution asks for it.
 void round_stochastically(ir::Module& module);
 
 // Replaces the `parameter_gradient` ops by reductions and updates. With gradient accumulation, the

@@ -16,11 +16,12 @@ using ir::Role;
 using ir::Value;
 
 // Returns whether the op's results are new numbers. Ops that write state round by themselves; ops
-// that move data and exact ones need no rounding; foreign kernels and called graphs have fixed
-// types.
+// that move or choose data and exact ones need no rounding; foreign kernels and called graphs have
+// fixed types.
 bool computes(const Op& op) {
   const ir::OpDef& def = op.def();
-  if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque || def.exact) return false;
+  if (def.has_effect() || def.runs_graphs() || def.role == Role::kOpaque) return false;
+  if (def.exact || def.chooses) return false;
   return def.role == Role::kCast || def.cost(op).flops > 0;
 }
 

@@ -108,26 +108,27 @@ std::pair<std::vector<uint8_t>, std::vector<uint8_t>> both_ways(const KernelSet&
   return {stored, made};
 }
 
-// Expects a row to round at random what it makes as words.
+// Expects a row to round at random what it makes as words, in one row or in rows of `elements`.
 void expect_rounded_at_random(const KernelSet& set, const MicroRow& row, const HeldAs& forms,
-                              uint32_t index, uint32_t step) {
+                              uint32_t index, uint32_t step, uint32_t elements = 0) {
   constexpr uint32_t kKey[] = {123456789, 987654321};
   const RowOnWords run(set, row, forms);
   std::vector<uint8_t> made(2 * kCount);
   MicroArgs args = run.as_stored(forms, made);
-  args.index = index, args.index_step = step;
+  args.index = index, args.index_step = step, args.row = elements;
   std::copy_n(kKey, 2, args.key);
   row.random_fn(args, kCount);
   const bool half = forms.result == Held::kHalf;
   for (uint32_t i = 0; i < kCount; ++i) {
+    const uint32_t row_length = elements == 0 ? kCount : elements;
+    const uint32_t number = index + i % row_length * step + i / row_length;
     float wide;
     uint16_t bits;
     std::memcpy(&wide, &run.made[4 * i], sizeof(wide));
     std::memcpy(&bits, &made[2 * i], sizeof(bits));
     const float got = half ? support::from_half(bits) : support::from_bfloat16(bits);
     const double expected = reference::rounded_at_random(
-        wide, reference::rounding_bits(index + i * step, kKey[0], kKey[1]), half ? 11 : 8,
-        half ? -14 : -126);
+        wide, reference::rounding_bits(number, kKey[0], kKey[1]), half ? 11 : 8, half ? -14 : -126);
     if (std::isnan(wide) && std::isnan(got)) continue;
     const float limit = half ? 65536.0f : INFINITY;
     const double bounded = std::abs(expected) < limit ? expected : std::copysign(INFINITY, wide);
@@ -190,6 +191,8 @@ TEST(HeldForms, RoundAtRandomWhatWordsAre) {
           expect_rounded_at_random(set, row, forms, index, 1);
         }
         expect_rounded_at_random(set, row, forms, 77, 49);
+        expect_rounded_at_random(set, row, forms, 77, 49, 43);
+        expect_rounded_at_random(set, row, forms, 64, 16, 7);
         ++compared;
       }
     }

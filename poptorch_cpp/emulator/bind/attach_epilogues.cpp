@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "support/flat_map.hpp"
 
 namespace poptorch::emulator {

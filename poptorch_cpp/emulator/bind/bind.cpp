@@ -11,15 +11,16 @@
 namespace poptorch::emulator {
 namespace {
 
-constexpr std::array<BindPass, 9> kPasses = {{{"read_halves", read_halves},
-                                              {"fuse_chains", fuse_chains},
-                                              {"attach_epilogues", attach_epilogues},
-                                              {"choose_layouts", choose_layouts},
-                                              {"choose_kernels", choose_kernels},
-                                              {"join_rows", join_rows},
-                                              {"join_runs", join_runs},
-                                              {"begin_collectives", begin_collectives},
-                                              {"plan_arena", plan_arena}}};
+constexpr std::array<BindPass, 10> kPasses = {{{"read_halves", read_halves},
+                                               {"fuse_chains", fuse_chains},
+                                               {"repeat_casts", repeat_casts},
+                                               {"attach_epilogues", attach_epilogues},
+                                               {"choose_layouts", choose_layouts},
+                                               {"choose_kernels", choose_kernels},
+                                               {"join_rows", join_rows},
+                                               {"join_runs", join_runs},
+                                               {"begin_collectives", begin_collectives},
+                                               {"plan_arena", plan_arena}}};
 
 }  // namespace
 

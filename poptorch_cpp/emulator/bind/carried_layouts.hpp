@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 
 namespace poptorch::emulator {
 

@@ -105,7 +105,7 @@ class StateLayouts {
   bool take_followers(const Users& users, const Layout& layout) {
     followers_.clear();
     for (const Chain* chain : users.chains) {
-      if (chain->random || layout.is_panels()) return false;
+      if (chain->draws || layout.is_panels()) return false;
       for (const auto* ids : {&chain->inputs, &chain->outputs}) {
         for (ValueId id : *ids) {
           if (id == kNoValue) continue;
@@ -251,12 +251,6 @@ class ValueLayouts {
   bool settle_epilogue(OpNode& node, std::vector<ReorderNode>& after) {
     Chain& chain = *node.epilogue;
     const Layout layout = storage(node.outputs[0]).layout;
-    // Elements of few channels would need a hash each; endings, with one output, share them.
-    constexpr int64_t kFewChannels = 32;
-    if (layout.kind != LayoutKind::kPlain && chain.random && chain.outputs.size() > 1 &&
-        chain.space[1] < kFewChannels) {
-      return false;
-    }
     int64_t moved = 0;
     for (ValueId id : chain.outputs) {
       if (storage(id).layout == layout || storage(id).takes_any_layout()) continue;
@@ -324,8 +318,7 @@ class ValueLayouts {
     for (ValueId id : chain.outputs) {
       if (!storage(id).takes_any_layout()) return storage(id).layout;
     }
-    // Tiles have few pixels, so that almost every element would need a separate hash.
-    if (chain.random) return {};
+    if (chain.draws) return {};
     for (ValueId id : chain.inputs) {
       if (!plan_.fills(id, chain.space)) continue;
       const Layout& layout = storage(id).layout;

@@ -260,7 +260,7 @@ class ChainFuser {
       };
       const std::vector<ValueId> results = results_of(*node.def, node.inputs, node.outputs);
       for (ValueId id : results) note(id);
-      chain.random |= rounds_at_random(*node.def, node.instruction->attrs);
+      chain.draws |= draws_in_order(*node.def);
       chain.ops.push_back({node.instruction, node.number, node.def, node.inputs, results});
     }
     for (ValueId id : written) {

@@ -29,7 +29,7 @@ struct Chain {
   ir::Shape space;
   std::vector<ChainOp> ops = {};                   // in program order
   std::vector<ValueId> inputs = {}, outputs = {};  // of the tile program
-  bool random = false;                             // draws random numbers
+  bool draws = false;                              // random numbers: draws_in_order()
 };
 
 // A node's kernel, which choose_kernels sets. A pointer keeps nodes small: most of them become

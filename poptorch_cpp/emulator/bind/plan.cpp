@@ -3,10 +3,12 @@
 // a copy.
 #include "emulator/bind/plan.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
 #include "emulator/bind/strided_views.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "support/error.hpp"
 #include "support/strings.hpp"
 #include "support/watch.hpp"

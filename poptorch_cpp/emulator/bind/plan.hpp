@@ -12,9 +12,10 @@
 #include "emulator/bind/node.hpp"
 #include "emulator/bound/code.hpp"
 #include "emulator/bound/options.hpp"
-#include "emulator/kernels/base/kernel.hpp"
 
 namespace poptorch::emulator {
+
+struct KernelRequest;  // kernels/base/kernel.hpp
 
 struct Plan : ValueTable {
   const program::Program& program;
@@ -70,6 +71,8 @@ void fuse_chains(Plan& plan);
 // types that tile programs compute.
 bool is_fusible(const Plan& plan, const ir::OpDef& def, const ir::Attrs& attrs,
                 const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs);
+// Lets chains read halves that another chain stores, where that chain also stored them as floats.
+void repeat_casts(Plan& plan);
 // Attaches chains as epilogues to the producer of one of their inputs, where the pair can run at
 // one place.
 void attach_epilogues(Plan& plan);

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 #include "support/watch.hpp"
 
 namespace poptorch::emulator {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "emulator/bind/plan.hpp"
+#include "emulator/kernels/base/kernel.hpp"
 
 namespace poptorch::emulator {
 namespace {

@@ -58,6 +58,9 @@ struct MicroArgs {
   // The index of the first element and the key of the words, for steps that round at random. The
   // indices of neighbours differ by `index_step`; only some steps support another number than 1.
   uint32_t index, index_step, key[2];
+  // The elements of a row, if such a step has several, of at most kMostInRows elements. The indices
+  // of their first elements are neighbours.
+  int64_t row = 0;
 
   MicroArgs() {}
 
@@ -73,6 +76,7 @@ struct MicroArgs {
   double number(int i) const { return *in<double>(i); }
   float imm(int i) const { return static_cast<float>(immediates[i]); }
 };
+constexpr int64_t kMostInRows = 1024;
 using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
 // The same micro-op with one source that is an unstored product. Pointers are to the first element

@@ -57,8 +57,9 @@ class TileProgram {
   virtual EndingRounding ending_rounding(const RandomKey& random) const = 0;
 };
 
-// Returns whether a program with this op draws random numbers, for rounding.
-bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs);
+// Returns whether the op draws random numbers one by one, unless they are in the space's order.
+// Rounding does not.
+bool draws_in_order(const ir::OpDef& def);
 
 // Builds a program over `shape`. Registers are numbers; a register may be used any number of times.
 class TileProgramBuilder {

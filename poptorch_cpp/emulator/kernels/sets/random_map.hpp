@@ -3,38 +3,26 @@
 #pragma once
 
 #include "emulator/kernels/sets/held_map.hpp"
-#include "emulator/kernels/sets/round_at_random.hpp"
+#include "emulator/kernels/sets/round_numbered.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
-
-// Rounds n words that a step has made, the first of which is element i.
-template <typename To>
-void round_words(const MicroArgs& a, const float* made, int64_t i, int64_t n) {
-  uint16_t* y = a.out<uint16_t>() + i;
-  const uint32_t index = a.index + static_cast<uint32_t>(i) * a.index_step;
-  if (a.index_step == 1) {
-    round_elements<To>(made, y, n, index, a.key);
-  } else {
-    round_apart<To>(made, y, n, index, a.index_step, a.key);
-  }
-}
 
 // Runs a step that makes words, and rounds them block by block.
 template <int operands, MicroFn make_words>
 void round_blocks(const MicroArgs& a, int64_t n) {
-  constexpr int64_t kBlock = 256;
-  alignas(64) float made[kBlock];
+  alignas(64) float made[kMostInRows];
+  const int64_t block = a.row == 0 ? 256 : kMostInRows / a.row * a.row;
   HeldAs held = *a.held;
   held.result = Held::kWord;
   MicroArgs part = a;
   part.held = &held, part.dst[0] = made;
-  for (int64_t i = 0; i < n; i += kBlock) {
-    const int64_t count = std::min(n - i, kBlock);
+  for (int64_t i = 0; i < n; i += block) {
+    const int64_t count = std::min(n - i, block);
     make_words(part, count);
     if (a.held->result == Held::kHalf) {
-      round_words<ToHalf>(a, made, i, count);
+      round_numbered<ToHalf>(a, made, a.out<uint16_t>() + i, i, count);
     } else {
-      round_words<ToBfloat>(a, made, i, count);
+      round_numbered<ToBfloat>(a, made, a.out<uint16_t>() + i, i, count);
     }
     for (int k = 0; k < operands; ++k) {
       part.src[k] = part.in<std::byte>(k) + count * bytes_of(held.sources[k]);

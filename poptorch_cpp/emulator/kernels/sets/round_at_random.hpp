@@ -74,53 +74,6 @@ template <typename To, typename Y>
   }
 }
 
-using LaneHalves = uint16_t __attribute__((vector_size(2 * kLanes)));
-
-// Returns reference::rounding_bits() of kLanes elements whose indices are `step` apart, computed on
-// vectors.
-[[gnu::always_inline]] inline WidestWords bits_apart(uint32_t index, uint32_t step, uint32_t first,
-                                                     uint32_t second) {
-  WidestWords at, multiplier;
-  for (uint32_t k = 0; k < kLanes; ++k) at[k] = index + k * step;
-  if (step % reference::kBlockElements == 0) {
-    multiplier = WidestWords{} + reference::kMultipliers[index % reference::kBlockElements / 2];
-  } else {
-    for (uint32_t k = 0; k < kLanes; ++k) {
-      multiplier[k] = reference::kMultipliers[at[k] % reference::kBlockElements / 2];
-    }
-  }
-  const WidestWords x = reference::block_hash(at / reference::kBlockElements, first, second);
-  const WidestWords word = reference::rounding_word(x, multiplier);
-  return (word >> (at % 2 * 16)) & 0xffffu;
-}
-
-// Rounds n elements whose indices are `step` apart, so that each needs a separate hash.
-template <typename To, typename Y>
-void round_apart(const float* x, Y* y, int64_t n, uint32_t index, uint32_t step,
-                 const uint32_t* key) {
-  const uint32_t first = key[0], second = key[1];
-  for (int64_t i = 0; i < n; i += kRounded) {
-    const uint32_t begin = index + static_cast<uint32_t>(i) * step;
-    uint16_t random[kRounded];
-    for (uint32_t k = 0; k < kRounded; k += kLanes) {
-      const WidestWords bits = bits_apart(begin + k * step, step, first, second);
-      const auto halves = __builtin_convertvector(bits, LaneHalves);
-      std::memcpy(random + k, &halves, sizeof(halves));
-    }
-    WidestWords words;
-    std::memcpy(&words, random, sizeof(words));
-    if (i + kRounded <= n) {
-      round_by_words<To>(x + i, y + i, words);
-      continue;
-    }
-    float held[kRounded] = {};
-    Y rounded[kRounded];
-    std::copy(x + i, x + n, held);
-    round_by_words<To>(held, rounded, words);
-    std::copy_n(rounded, n - i, y + i);
-  }
-}
-
 // Rounds elements begin to end of kRounded ones.
 template <typename To, typename Y>
 [[gnu::noinline]] void round_some(const float* x, Y* y, int64_t begin, int64_t end, uint32_t index,

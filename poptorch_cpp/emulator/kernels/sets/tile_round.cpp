@@ -1,6 +1,6 @@
 // Random rounding of floats in registers to the values of half types, as steps of tile programs.
 #include "emulator/kernels/sets/parts.hpp"
-#include "emulator/kernels/sets/round_at_random.hpp"
+#include "emulator/kernels/sets/round_numbered.hpp"
 
 namespace poptorch::emulator::inline POPTORCH_SET {
 namespace {
@@ -10,11 +10,7 @@ using ir::DType;
 // `Y` is float for a register, and uint16_t for halves in memory.
 template <typename To, typename Y>
 void round_tile(const MicroArgs& a, int64_t n) {
-  if (a.index_step == 1) {
-    round_elements<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.key);
-  } else {
-    round_apart<To>(a.in<float>(0), a.out<Y>(), n, a.index, a.index_step, a.key);
-  }
+  round_numbered<To>(a, a.in<float>(0), a.out<Y>(), 0, n);
 }
 
 // The source stays a register of floats; the result is held as halves.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "emulator/kernels/sets/narrow_product.hpp"
-#include "emulator/kernels/sets/round_at_random.hpp"
+#include "emulator/kernels/sets/round_numbered.hpp"
 #include "emulator/kernels/sets/update_formulas.hpp"
 #include "emulator/kernels/simd/flush_denormals.hpp"
 
@@ -71,7 +71,7 @@ void run_rest(const MicroArgs& a, int64_t first, int64_t n, const Finish& finish
   float moments_out[Update::kResults][kLanes];
   for (int k = 1; k < Update::kResults; ++k) rest.dst[k] = moments_out[k];
   const Widest fresh = Update{rest}.fresh(G::template load_all<Widest>(gradient.held), 0);
-  Held result[kLanes];
+  Held result[kLanes] = {};
   finish(result, fresh);
   const auto count = static_cast<size_t>(n - first);
   std::memcpy(a.out<Held>() + first, result, count * sizeof(Held));
@@ -92,12 +92,34 @@ void over_halves(const MicroArgs& a, int64_t n) {
   }
 }
 
+// Runs an update whose elements are not numbered in order: it rounds them after all are computed.
+template <typename Update, typename To>
+void over_numbered(const MicroArgs& a, int64_t n) {
+  alignas(64) float fresh[kMostInRows + kLanes];
+  const int64_t block = a.row == 0 ? kMostInRows : kMostInRows / a.row * a.row;
+  const float* g = a.in<float>(Update::kGradient);
+  const Update update(a);
+  for (int64_t first = 0; first < n; first += block) {
+    const int64_t end = std::min(first + block, n);
+    int64_t i = first;
+    for (; i + kLanes <= end; i += kLanes) {
+      store(fresh + i - first, update.fresh(load<Widest>(g + i), i));
+    }
+    if (i < end) {
+      run_rest<Update, Elements<Element::kFloat>>(
+          a, i, end, [&](uint16_t*, Widest x) { store(fresh + i - first, x); });
+    }
+    round_numbered<To>(a, fresh, update.w_out + first, first, end - first);
+  }
+}
+
 // Runs an update by a gradient of floats.
 template <typename Update, typename To>
 void over_halves_at_random(const MicroArgs& a, int64_t n) {
   const Update update(a);
   const FlushDenormals flush(update.flushes_denormals());
   const float* g = a.in<float>(Update::kGradient);
+  if (a.index_step != 1) return over_numbered<Update, To>(a, n);
   auto index_of = [first = a.index](int64_t i) { return first + static_cast<uint32_t>(i); };
   auto fresh = [&](int64_t i) { return update.fresh(load<Widest>(g + i), i); };
   int64_t i = 0;

@@ -32,14 +32,6 @@ std::vector<Result> results_of(const KernelRequest& request) {
   return made;
 }
 
-// Updates that round at random support only row-major order.
-void choose_layouts(KernelRequest& request) {
-  const bool plain = !request.op->writes.empty() && rounds_at_random(*request.op, request.attrs);
-  if (!plain) return choose_elementwise_layouts(request);
-  std::fill(request.input_layouts.begin(), request.input_layouts.end(), Layout{});
-  std::fill(request.output_layouts.begin(), request.output_layouts.end(), Layout{});
-}
-
 std::unique_ptr<BoundKernel> bind(const KernelRequest& request) {
   std::vector<ir::DType> operands, results;
   for (const auto& type : request.inputs) {
@@ -84,7 +76,7 @@ void add_elementwise_kernels(KernelTable& table) {
   for (const std::string& op : micro_op_names()) {
     table.add({.op = op,
                .bind = bind,
-               .choose_layouts = choose_layouts,
+               .choose_layouts = choose_elementwise_layouts,
                .in_place_input = {0},
                .layouts_of_any_type = true});
   }

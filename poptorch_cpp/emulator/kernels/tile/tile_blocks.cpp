@@ -228,7 +228,8 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
     position.set(linear);
     while (left > 0) {
       const int64_t in_block = row * block.source_step + col;
-      const int64_t rows = one_run_ ? 0 : walk.add_rows(position, linear, in_block, left, tile_);
+      const bool gathers = !one_run_ && inner < least_run_;
+      const int64_t rows = gathers ? walk.add_rows(position, linear, in_block, left, tile_) : 0;
       if (rows > 0) {
         linear += rows * inner, col += rows * inner, left -= rows * inner;
         if (left == 0 || tile_ - walk.count < inner || walk.segments == kMaxSegments)
@@ -236,9 +237,9 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
         continue;
       }
       const int64_t run = std::min(left, inner - position.index[dims - 1]);
-      if (run >= kLeastRun && walk.count > 0) run_gathered();
+      if (run >= least_run_ && walk.count > 0) run_gathered();
       const int s = walk.segments++;
-      const bool whole = unbounded_ && run >= kLeastRun;
+      const bool whole = unbounded_ && run >= least_run_;
       const int64_t length = whole ? run : std::min(run, tile_ - walk.count);
       walk.length[s] = length;
       walk.linear[s] = linear;
@@ -249,7 +250,7 @@ void PlannedProgram::run(std::byte* const* buffers, const TileBlock& block, std:
       linear += length, col += length, left -= length;
       position.advance(length);
       const bool full = walk.count == tile_ || walk.segments == kMaxSegments;
-      if (one_run_ || length >= kLeastRun || full) run_gathered();
+      if (one_run_ || length >= least_run_ || full) run_gathered();
     }
   }
   if (walk.count > 0) run_tile(walk, registers);

@@ -63,8 +63,8 @@ class Holder {
                                                : Held::kBool;
   }
 
-  // True for a step that does nothing else. An update, which also rounds, takes no such numbers.
-  static bool rounds_at_random(const TileStep& step) { return step.takes_index_step; }
+  // True for a step that does nothing else.
+  static bool rounds_at_random(const TileStep& step) { return step.op == "stochastic_cast"; }
 
   // Stores halves if their register holds them, where the float is made if that step can do so.
   void round_at_random(TileStep& rounding) {

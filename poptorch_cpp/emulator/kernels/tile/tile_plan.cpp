@@ -75,6 +75,7 @@ void PlannedProgram::collapse() {
     all[b]->dense = merged[b] == dense;
   }
   if (numbers_.dense) numbers_.strides.clear();
+  if (!numbers_.strides.empty()) least_run_ = kLeastNumberedRun;
   if (sizes_.size() > kMaxDims) throw InternalError("[tile program] too many dimensions.");
 }
 
@@ -91,7 +92,7 @@ void PlannedProgram::shorten() {
   std::vector<Place> places(registers_.size(), Place::kOther);
   for (int reg : constants_) places[reg] = Place::kOne;
   for (const TileBuffer& in : inputs_) {
-    const bool column = in.strides.back() == 0 && sizes_.back() >= kLeastRun;
+    const bool column = in.strides.back() == 0 && sizes_.back() >= least_run_;
     places[in.reg] = uniform[in.reg] || column ? Place::kOne : Place::kMemory;
   }
   for (int reg : stored) places[reg] = places[reg] == Place::kOne ? Place::kOther : Place::kMemory;

@@ -17,6 +17,8 @@ constexpr int64_t kMostTile = 1024;  // elements
 constexpr int64_t kTileBytes = 24 * 1024;
 // A run of at least this many elements is a separate tile, used in place instead of gathered.
 constexpr int64_t kLeastRun = 128;
+// Where elements are numbered otherwise than in order, rows of up to half of a tile are gathered.
+constexpr int64_t kLeastNumberedRun = kMostTile / 2 + 1;
 constexpr int kMaxRegisters = 256;
 constexpr int kMaxRoundings = kMaxRegisters;  // each makes a register
 constexpr int kMaxDims = 12;
@@ -106,9 +108,9 @@ class PlannedProgram final : public TileProgram {
   void run_at_random(const Walk& walk, const TileStep& step, void** registers) const;
   // Runs the step on `count` elements of the next part of the tile, and advances `args` past them.
   void run_part(const TileStep& step, int64_t count, MicroArgs& args) const;
-  // Does so for a segment whose first element has number `first`.
+  // Does so for rows of `count` elements; the first element has number `first`.
   void run_numbered(const TileStep& step, const reference::RoundingBits& bits, int64_t first,
-                    int64_t count, MicroArgs& args) const;
+                    int64_t count, int64_t rows, MicroArgs& args) const;
   int64_t bytes_between(int reg) const;  // from one element of the register to the next
   // Fills the registers that do not change: slots, and the elements of uniform inputs and
   // constants.
@@ -128,6 +130,7 @@ class PlannedProgram final : public TileProgram {
   int slots_ = 0;
   int64_t row_ = 0;   // elements of a row if run_rows() may serve a block, else 0
   int64_t tile_ = 0;  // elements
+  int64_t least_run_ = kLeastRun;
   int64_t slot_bytes_ = 0;
   // The program is a single op between memory and memory: a tile may be as long as its run.
   bool unbounded_ = false;

@@ -59,6 +59,13 @@ std::vector<int> written_operands(const ir::OpDef& def, const std::vector<int>& 
   return written;
 }
 
+// Returns whether an update rounds what it writes at random.
+bool writes_at_random(const ir::OpDef& def, const ir::Attrs& attrs) {
+  const ir::AttrDef* option = def.find_attr("stochastic_rounding");
+  const ir::Attr* given = option ? attrs.find(option->name) : nullptr;
+  return given && std::get<bool>(*given);
+}
+
 // Returns the step of an op, without its registers.
 TileStep step_of(const MicroQuery& query, uint64_t op_id) {
   const ir::OpDef& def = query.def;
@@ -84,17 +91,13 @@ TileStep step_of(const MicroQuery& query, uint64_t op_id) {
   step.random_fn = row->random_fn;
   if (row->immediates) step.immediates = row->immediates(query);
   if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
-  step.takes_index_step = step.op == "stochastic_cast";
+  step.takes_index_step = def.random && !draws_in_order(def);
   return step;
 }
 
 }  // namespace
 
-bool rounds_at_random(const ir::OpDef& def, const ir::Attrs& attrs) {
-  const ir::AttrDef* option = def.find_attr("stochastic_rounding");
-  const ir::Attr* given = option ? attrs.find(option->name) : nullptr;
-  return def.random || (given && std::get<bool>(*given));
-}
+bool draws_in_order(const ir::OpDef& def) { return def.random && def.name != "stochastic_cast"; }
 
 TileProgramBuilder::TileProgramBuilder(Shape shape) : impl_(new Impl) {
   impl_->program->shape_ = std::move(shape);
@@ -163,7 +166,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
   if (def.exact || def.random) return made;
   // All replicas round the state that they write alike.
   const std::vector<int> written = written_operands(def, operands);
-  const bool at_random = rounds_at_random(def, attrs);
+  const bool at_random = writes_at_random(def, attrs);
   for (size_t i = 0; i < made.size(); ++i) {
     const MicroFn narrow = narrow_fn(results[i]);
     if (!narrow) continue;
@@ -180,6 +183,7 @@ std::vector<int> TileProgramBuilder::op(const ir::OpDef& def, const ir::Attrs& a
       rounding.op = "round_at_random";
       rounding.fn = round_at_random_fn(results[i]);
       rounding.rounding = {op_id, static_cast<uint64_t>(written[i]), true};
+      rounding.takes_index_step = true;
     }
     rounding.text = support::str("%", rounded, " = ", rounding.op, " %", made[i], " ", results[i]);
     impl_->program->instructions_.push_back(std::move(rounding));

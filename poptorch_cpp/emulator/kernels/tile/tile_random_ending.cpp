@@ -92,10 +92,10 @@ class RandomEndingReader {
     form_.added = input_of(step.sources[step.sources[0] == value_ ? 1 : 0], half_);
     return form_.added >= 0 && inputs_[form_.added].dense && comes(Part::kAdded);
   }
-  // The limits of floats that are not halves would be rounded at random.
+  // No rounding at random may follow: it would round limits that are not halves.
   bool take_limits(const TileStep& step) {
     const bool relu = step.op == "relu";
-    if (limited_ || (!relu && registers_[step.results[0]].dtype != half_)) return false;
+    if (limited_) return false;
     form_.low = relu ? 0.0f : static_cast<float>(step.immediates[0]);
     form_.high = relu ? INFINITY : static_cast<float>(step.immediates[1]);
     limited_ = true;

@@ -252,9 +252,12 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
   MicroArgs args = arguments_of(step, registers);
   args.key[1] = bits.second();
   if (!numbers_.strides.empty()) {
-    for (int s = 0; s < walk.segments; ++s) {
-      const int64_t first = offset_of(numbers_, walk.index[s], sizes_.size());
-      run_numbered(step, bits, first, walk.length[s], args);
+    const size_t dims = sizes_.size();
+    const bool neighbours = dims > 1 && numbers_.strides[dims - 2] == 1;
+    for (int s = 0, rows; s < walk.segments; s += rows) {
+      rows = neighbours ? walk.rows_from(s, dims) : 1;
+      const int64_t first = offset_of(numbers_, walk.index[s], dims);
+      run_numbered(step, bits, first, walk.length[s], rows, args);
     }
     return;
   }
@@ -273,12 +276,19 @@ void PlannedProgram::run_at_random(const Walk& walk, const TileStep& step, void*
 }
 
 void PlannedProgram::run_numbered(const TileStep& step, const reference::RoundingBits& bits,
-                                  int64_t first, int64_t count, MicroArgs& args) const {
-  const int64_t stride = numbers_.strides.back(), last = first + (count - 1) * stride;
+                                  int64_t first, int64_t count, int64_t rows,
+                                  MicroArgs& args) const {
+  static_assert(kMostTile <= kMostInRows);
+  const int64_t stride = numbers_.strides.back(), last = first + (count - 1) * stride + rows - 1;
   const bool together = step.takes_index_step && first / kSameKey == last / kSameKey;
-  const int64_t part = together ? count : 1;
+  if (rows > 1 && !together) {
+    for (int64_t r = 0; r < rows; ++r) run_numbered(step, bits, first + r, count, 1, args);
+    return;
+  }
+  const int64_t part = together ? count * rows : 1;
   args.index_step = static_cast<uint32_t>(stride);
-  for (int64_t i = 0; i < count; i += part) {
+  args.row = rows > 1 ? count : 0;
+  for (int64_t i = 0; i < count * rows; i += part) {
     const int64_t at = first + i * stride;
     args.index = static_cast<uint32_t>(at);
     args.key[0] = bits.first(static_cast<uint64_t>(at));

@@ -271,6 +271,7 @@ class Shortener {
     const HalfForm& form = random ? step.halves->at_random[brain] : step.halves->form[brain][both];
     if (!form.fn) return;
     step.rounding = rounding->rounding;
+    step.takes_index_step = rounding->takes_index_step;
     registers_[old].as_stored = registers_[rounded].as_stored = true;
     if (both) registers_[gradient].as_stored = true;
     step.fn = form.fn;

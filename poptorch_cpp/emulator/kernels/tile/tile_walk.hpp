@@ -95,7 +95,7 @@ inline int64_t PlannedProgram::Walk::add_rows(Position& position, int64_t first,
                                               int64_t first_in_block, int64_t left, int64_t most) {
   const size_t dims = position.sizes.size();
   const int64_t row = position.sizes[dims - 1];
-  if (dims < 2 || row >= kLeastRun || position.index[dims - 1] != 0) return 0;
+  if (dims < 2 || position.index[dims - 1] != 0) return 0;
   const size_t around = dims - 2;
   const int64_t rows =
       std::min({left / row, (most - count) / row, static_cast<int64_t>(kMaxSegments - segments),
