@@ -15,9 +15,13 @@ class ForwardHalves final : public Depthwise {
         end_(request),
         bias_(request.inputs.size() > 2 && request.inputs[2]),
         sums_(sums_of_halves(request.outputs[0].dtype, shape)),
-        whole_(shape.taps() / sums_ * sums_),
         load_(load_fn(request.inputs[0]->dtype)) {
     parts_ = parts_for(ns_, s_.out_pixels());
+    // A last group of taps that is not whole goes to the first sum.
+    const int64_t whole = shape.taps() / sums_ * sums_;
+    for (int64_t tap = 0; tap < shape.taps(); ++tap) {
+      sum_of_tap_[tap] = tap < whole ? static_cast<int>(tap % sums_) : 0;
+    }
   }
   int phases() const override { return 2; }
   int tasks(int phase) const override { return phase == 0 ? 1 : static_cast<int>(parts_); }
@@ -71,25 +75,25 @@ class ForwardHalves final : public Depthwise {
   }
   // Lists the taps of each sum one after another.
   void order(const Taps& taps, Taps& ordered, int* ends) const {
-    int sum_of[kMaxTaps];
+    int counts[kPartialSums] = {};
+    for (int i = 0; i < taps.count; ++i) ++counts[sum_of_tap_[taps.number[i]]];
+    for (int sum = 0, begin = 0; sum < sums_; ++sum) {
+      ends[sum] = begin;  // each tap moves it
+      begin += counts[sum];
+    }
     for (int i = 0; i < taps.count; ++i) {
-      const int64_t tap = taps.with[i] / c_;
-      sum_of[i] = tap < whole_ ? static_cast<int>(tap % sums_) : 0;
+      const int place = ends[sum_of_tap_[taps.number[i]]]++;
+      ordered.from[place] = taps.from[i];
+      ordered.with[place] = taps.with[i];
     }
-    for (int sum = 0; sum < sums_; ++sum) {
-      for (int i = 0; i < taps.count; ++i) {
-        if (sum_of[i] != sum) continue;
-        ordered.from[ordered.count] = taps.from[i];
-        ordered.with[ordered.count++] = taps.with[i];
-      }
-      ends[sum] = ordered.count;
-    }
+    ordered.count = taps.count;
   }
 
   HalfEnd end_;
   bool bias_;
   int sums_;
-  int64_t whole_, parts_ = 1;
+  int sum_of_tap_[kMaxTaps];
+  int64_t parts_ = 1;
   MicroFn load_;
   const DepthwiseHalves sum_pixels_ = kernel_set().depthwise_halves;
 };

@@ -12,8 +12,10 @@ namespace poptorch::emulator {
 
 constexpr int kMaxTaps = 128;
 
-// The taps that meet a pixel, as offsets of the tensor that they read and of the weights.
+// The taps that meet a pixel: their numbers, and offsets of the tensor that they read and of the
+// weights.
 struct Taps {
+  int number[kMaxTaps];
   int64_t from[kMaxTaps], with[kMaxTaps];
   int count = 0;
 };
@@ -40,18 +42,29 @@ class Depthwise : public BoundKernel {
   template <typename Along>
   void find_taps(const Place& at, int64_t first, const Place& sizes, Along along,
                  Taps& taps) const {
+    Taps row;  // those of any row of the kernel, as offsets within a row
+    for (int64_t kw = 0; kw < s_.kernel[2]; ++kw) {
+      const int64_t x = along(2, at[2], kw);
+      if (x < 0 || x >= sizes[2]) continue;
+      row.number[row.count] = static_cast<int>(kw);
+      row.from[row.count] = x * c_;
+      row.with[row.count++] = kw * width_ * c_;
+    }
     taps.count = 0;
-    int64_t tap = 0;
     for (int64_t kd = 0; kd < s_.kernel[0]; ++kd) {
       const int64_t z = along(0, at[0], kd);
+      if (z < 0 || z >= sizes[0]) continue;
       for (int64_t kh = 0; kh < s_.kernel[1]; ++kh) {
         const int64_t y = along(1, at[1], kh);
-        for (int64_t kw = 0; kw < s_.kernel[2]; ++kw, ++tap) {
-          const int64_t x = along(2, at[2], kw);
-          if (z < 0 || z >= sizes[0] || y < 0 || y >= sizes[1] || x < 0 || x >= sizes[2]) continue;
-          taps.from[taps.count] = (first + (z * sizes[1] + y) * sizes[2] + x) * c_;
-          taps.with[taps.count++] = tap * width_ * c_;
+        if (y < 0 || y >= sizes[1]) continue;
+        const int64_t from = (first + (z * sizes[1] + y) * sizes[2]) * c_;
+        const int64_t tap = (kd * s_.kernel[1] + kh) * s_.kernel[2], with = tap * width_ * c_;
+        for (int i = 0; i < row.count; ++i) {
+          taps.number[taps.count + i] = static_cast<int>(tap) + row.number[i];
+          taps.from[taps.count + i] = from + row.from[i];
+          taps.with[taps.count + i] = with + row.with[i];
         }
+        taps.count += row.count;
       }
     }
   }

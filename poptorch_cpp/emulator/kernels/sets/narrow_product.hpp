@@ -29,11 +29,15 @@ template <typename V, int count, typename Use>
 // one vector, or an even number of them.
 template <typename Use>
 [[gnu::always_inline]] inline void for_each_tile(const NarrowProduct& p, const Use& use) {
-  constexpr int64_t kBlock = 8 * kLanes > 64 ? 64 : 8 * kLanes;
+  constexpr int kMany = 8, kFew = 4;  // vectors of a tile
   for (int64_t row = 0; row < p.rows; ++row) {
     int64_t col = 0;
-    for (; col + kBlock <= p.cols; col += kBlock) {
-      product_tile<Widest, kBlock / kLanes>(p, row, col, use);
+    for (; col + kMany * kLanes <= p.cols; col += kMany * kLanes) {
+      product_tile<Widest, kMany>(p, row, col, use);
+    }
+    if (col + kFew * kLanes <= p.cols) {
+      product_tile<Widest, kFew>(p, row, col, use);
+      col += kFew * kLanes;
     }
     for (; col + kLanes <= p.cols; col += kLanes) product_tile<Widest, 1>(p, row, col, use);
     for (; col < p.cols; col += kLanesOf<Narrow>) product_tile<Narrow, 1>(p, row, col, use);

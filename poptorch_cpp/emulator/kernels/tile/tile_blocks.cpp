@@ -162,16 +162,36 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
   auto at = [&](const TileBuffer& buffer, size_t number) {
     return buffers[number] + offset_of(buffer, position.index, dims) * buffer.element_bytes;
   };
+  auto to_next_row = [&](const TileBuffer& buffer) {
+    return dims > 1 ? buffer.strides[dims - 2] * buffer.element_bytes : 0;
+  };
+  // Elements of half types that serve a row each, which the step takes as floats.
+  constexpr int64_t kTogether = 64;
+  alignas(64) std::byte words[kMaxSources][kTogether * 8];
+  int64_t source_steps[kMaxSources] = {}, result_steps[kMaxResults] = {};
+  for (const TileBuffer& in : inputs_) {
+    const int64_t held = in.uniform ? 0 : in.register_bytes;
+    for (size_t k = 0; k < step.sources.size(); ++k) {
+      if (step.sources[k] == in.reg) source_steps[k] = in.direct ? to_next_row(in) : held;
+    }
+  }
+  for (const TileBuffer& out : outputs_) {
+    for (size_t k = 0; k < step.results.size(); ++k) {
+      if (step.results[k] == out.reg) result_steps[k] = to_next_row(out);
+    }
+  }
+  const int64_t inner = sizes_.back();
   for (int64_t left = block.cols; left > 0;) {
-    const int64_t run = std::min(left, sizes_.back() - position.index[dims - 1]);
+    const bool begins = dims > 1 && position.index[dims - 1] == 0 && left >= inner;
+    const int64_t around = begins ? sizes_[dims - 2] - position.index[dims - 2] : 1;
+    const int64_t rows = begins ? std::min({left / inner, around, kTogether}) : 1;
+    const int64_t run = begins ? inner : std::min(left, inner - position.index[dims - 1]);
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const TileBuffer& in = inputs_[i];
       if (in.uniform) continue;
-      if (in.direct) {
-        registers[in.reg] = at(in, i);
-      } else {  // one element of a half type, which the step takes as a float
-        move_segment(in, at(in, i), 0, registers[in.reg], 1, true);
-      }
+      registers[in.reg] = in.direct ? at(in, i) : words[i];
+      if (in.direct) continue;
+      move_segment(in, at(in, i), dims > 1 ? in.strides[dims - 2] : 0, words[i], rows, true);
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       registers[outputs_[o].reg] = at(outputs_[o], inputs_.size() + o);
@@ -180,10 +200,18 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
       if (step.sources[k] >= 0) args.src[k] = registers[step.sources[k]];
     }
     for (size_t k = 0; k < step.results.size(); ++k) args.dst[k] = registers[step.results[k]];
-    step.fn(args, run);
-    args.index += static_cast<uint32_t>(run);
-    left -= run;
-    position.advance(run);
+    for (int64_t r = 0; r < rows; ++r) {
+      step.fn(args, run);
+      args.index += static_cast<uint32_t>(run);
+      for (size_t k = 0; k < step.sources.size(); ++k) {
+        args.src[k] = args.in<std::byte>(k) + source_steps[k];
+      }
+      for (size_t k = 0; k < step.results.size(); ++k) {
+        args.dst[k] = args.out<std::byte>(k) + result_steps[k];
+      }
+    }
+    left -= rows * run;
+    rows > 1 ? position.advance(dims - 2, rows) : position.advance(run);
   }
 }
 

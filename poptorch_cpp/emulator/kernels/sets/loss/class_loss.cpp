@@ -209,9 +209,15 @@ class LossGrad final : public BoundKernel {
   void one_place(const float* y, const float* weights, bool counts, float likely, float even,
                  float* dx) const {
     if (!counts || !softmax_) return std::fill_n(dx, s_.classes, 0.0f), void();
+    // A condition within the loop would keep it from being vectorised.
+    if (!weights) return by_weights(y, Always{1.0f}, likely, even, dx);
+    by_weights(y, weights, likely, even, dx);
+  }
+  template <typename Weights>
+  void by_weights(const float* y, Weights weights, float likely, float even, float* dx) const {
 #pragma GCC ivdep
     for (int64_t k = 0; k < s_.classes; ++k) {
-      dx[k] = likely * vec::exp(y[k]) - even * (weights ? weights[k] : 1.0f);
+      dx[k] = likely * vec::exp(y[k]) - even * weights[k];
     }
   }
 
