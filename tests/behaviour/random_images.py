@@ -91,6 +91,26 @@ class Rows(nn.Module):
         return y.view(count, height, channels, width).transpose(1, 2)
 
 
+class Signal(nn.Module):
+    """Takes the pixels as a signal: a dilated convolution whose result is divided and gated."""
+
+    def __init__(self, channels, kernel, dilation):
+        super().__init__()
+        sides = dilation * (kernel - 1)
+        self.padding = nn.ConstantPad1d((sides, 0), 0.0)
+        self.gated = nn.Conv1d(channels, 2 * channels, kernel, dilation=dilation)
+        self.mixed = nn.Conv1d(channels, channels, 1)
+
+    def forward(self, x):
+        signal = x.flatten(2)
+        filtered, gate = self.gated(self.padding(signal)).chunk(2, 1)
+        return (signal + self.mixed(torch.tanh(filtered) * torch.sigmoid(gate))).view(x.shape)
+
+
+def _signal(rng, channels, *_):
+    return Signal(channels, rng.choice([1, 2, 3]), rng.choice([1, 2]))
+
+
 def _activation(rng, *_):
     name = rng.choice(ACTIVATIONS)
     return Apply(name, getattr(F, name))
@@ -199,7 +219,7 @@ def _function(rng, *_):
 # Convolutions, pools and norms come more often.
 LAYERS = (_convolution, _convolution, _convolution, _depthwise, _transposed, _pool, _pool,
           _adaptive_pool, _norm, _norm, _joined, _joined, _activation, _activation, _tokens, _rows,
-          _resized, _padded, _view, _view, _function)  # fmt: skip
+          _signal, _resized, _padded, _view, _view, _function)  # fmt: skip
 
 
 class Network(nn.Module):

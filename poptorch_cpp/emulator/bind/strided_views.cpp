@@ -105,6 +105,7 @@ void StridedViews::collect(const std::vector<Instruction>& block) {
     for (TensorId id : instruction.inputs) {
       if (id != program::kNoTensor) readers_[id].push_back(&instruction);
     }
+    for (TensorId id : instruction.outputs) makers_[id] = &instruction;
     has_layouts_ = has_layouts_ || chooses_layout(instruction);
     for (const auto& inner : instruction.blocks) collect(inner);
   }
@@ -116,8 +117,22 @@ bool StridedViews::may_be_view(const Instruction& instruction) const {
                      instruction.op == "broadcast_to";
   if (!moves) return false;
   const ir::Type& type = plan_.value(instruction.outputs[0]).type;
-  const bool may_be_image = has_layouts_ && plan_.value(instruction.inputs[0]).type.rank() >= 4;
-  return type.elements() > 0 && !may_be_image;
+  return type.elements() > 0 && !(has_layouts_ && is_image(instruction.inputs[0]));
+}
+
+// Returns whether the tensor may be held in another layout than plain. Those of two dimensions and
+// sequences of vectors are not, unless a convolution makes them.
+bool StridedViews::is_image(TensorId id, int ops) const {
+  const int64_t rank = plan_.value(id).type.rank();
+  if (rank != 3) return rank > 3;
+  const auto maker = makers_.find(id);
+  if (maker == makers_.end() || maker->second->kind != Kind::kCompute) return false;
+  const Instruction& instruction = *maker->second;
+  if (chooses_layout(instruction)) return true;
+  if (!instruction.elementwise || ops == 0) return false;
+  return std::ranges::any_of(instruction.inputs, [&](TensorId operand) {
+    return operand != program::kNoTensor && is_image(operand, ops - 1);
+  });
 }
 
 std::vector<TensorId> StridedViews::views_of(TensorId id) const {

@@ -32,10 +32,15 @@ class StridedViews {
   bool is_read_by_strides(program::TensorId id) const;
   size_t ops_reading(program::TensorId id) const;
   bool chooses_layout(const program::Instruction& instruction) const;
+  bool is_image(program::TensorId id, int ops = kMostOps) const;
+
+  // The most element-wise ops between an image and the op that chose its layout.
+  static constexpr int kMostOps = 6;
 
   const Plan& plan_;
-  std::unordered_map<program::TensorId, Readers> readers_;  // look-up only
-  bool has_layouts_ = false;                                // some op wants a layout for images
+  std::unordered_map<program::TensorId, Readers> readers_;                     // look-up only
+  std::unordered_map<program::TensorId, const program::Instruction*> makers_;  // look-up only
+  bool has_layouts_ = false;  // some op wants a layout for images
 };
 
 }  // namespace poptorch::emulator

@@ -151,6 +151,40 @@ void PlannedProgram::run_from_whole_row(std::byte* const* buffers, const TileBlo
   run(buffers, rest, scratch, random);
 }
 
+struct PlannedProgram::RowSteps {
+  int64_t source[kMaxSources] = {}, result[kMaxResults] = {};  // bytes
+
+  void advance(MicroArgs& args, const TileStep& step) const {
+    for (size_t k = 0; k < step.sources.size(); ++k) {
+      args.src[k] = args.in<std::byte>(k) + source[k];
+    }
+    for (size_t k = 0; k < step.results.size(); ++k) {
+      args.dst[k] = args.out<std::byte>(k) + result[k];
+    }
+  }
+};
+
+PlannedProgram::RowSteps PlannedProgram::row_steps() const {
+  const TileStep& step = instructions_[0];
+  RowSteps steps;
+  auto to_next_row = [&](const TileBuffer& buffer) {
+    const size_t dims = sizes_.size();
+    return dims > 1 ? buffer.strides[dims - 2] * buffer.element_bytes : 0;
+  };
+  for (const TileBuffer& in : inputs_) {
+    const int64_t held = in.uniform ? 0 : in.register_bytes;
+    for (size_t k = 0; k < step.sources.size(); ++k) {
+      if (step.sources[k] == in.reg) steps.source[k] = in.direct ? to_next_row(in) : held;
+    }
+  }
+  for (const TileBuffer& out : outputs_) {
+    for (size_t k = 0; k < step.results.size(); ++k) {
+      if (step.results[k] == out.reg) steps.result[k] = to_next_row(out);
+    }
+  }
+  return steps;
+}
+
 void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& block,
                                   const RandomKey& random, void** registers) const {
   const TileStep& step = instructions_[0];
@@ -162,24 +196,10 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
   auto at = [&](const TileBuffer& buffer, size_t number) {
     return buffers[number] + offset_of(buffer, position.index, dims) * buffer.element_bytes;
   };
-  auto to_next_row = [&](const TileBuffer& buffer) {
-    return dims > 1 ? buffer.strides[dims - 2] * buffer.element_bytes : 0;
-  };
   // Elements of half types that serve a row each, which the step takes as floats.
   constexpr int64_t kTogether = 64;
   alignas(64) std::byte words[kMaxSources][kTogether * 8];
-  int64_t source_steps[kMaxSources] = {}, result_steps[kMaxResults] = {};
-  for (const TileBuffer& in : inputs_) {
-    const int64_t held = in.uniform ? 0 : in.register_bytes;
-    for (size_t k = 0; k < step.sources.size(); ++k) {
-      if (step.sources[k] == in.reg) source_steps[k] = in.direct ? to_next_row(in) : held;
-    }
-  }
-  for (const TileBuffer& out : outputs_) {
-    for (size_t k = 0; k < step.results.size(); ++k) {
-      if (step.results[k] == out.reg) result_steps[k] = to_next_row(out);
-    }
-  }
+  const RowSteps steps = row_steps();
   const int64_t inner = sizes_.back();
   for (int64_t left = block.cols; left > 0;) {
     const bool begins = dims > 1 && position.index[dims - 1] == 0 && left >= inner;
@@ -203,12 +223,7 @@ void PlannedProgram::run_in_place(std::byte* const* buffers, const TileBlock& bl
     for (int64_t r = 0; r < rows; ++r) {
       step.fn(args, run);
       args.index += static_cast<uint32_t>(run);
-      for (size_t k = 0; k < step.sources.size(); ++k) {
-        args.src[k] = args.in<std::byte>(k) + source_steps[k];
-      }
-      for (size_t k = 0; k < step.results.size(); ++k) {
-        args.dst[k] = args.out<std::byte>(k) + result_steps[k];
-      }
+      steps.advance(args, step);
     }
     left -= rows * run;
     rows > 1 ? position.advance(dims - 2, rows) : position.advance(run);

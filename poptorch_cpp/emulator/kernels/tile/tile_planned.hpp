@@ -101,6 +101,9 @@ class PlannedProgram final : public TileProgram {
   void run_from_whole_row(std::byte* const* buffers, const TileBlock& block, std::byte* scratch,
                           const RandomKey& random) const;
   int64_t period_of(const TileBlock& block, bool contiguous) const;
+  // The bytes from one row to the next of each operand of the only step, used in place.
+  struct RowSteps;
+  RowSteps row_steps() const;
   // Runs the only step on each run of the block, in place.
   void run_in_place(std::byte* const* buffers, const TileBlock& block, const RandomKey& random,
                     void** registers) const;

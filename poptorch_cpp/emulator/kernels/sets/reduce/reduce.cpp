@@ -222,11 +222,13 @@ std::vector<bool> reduced_dims(const KernelRequest& request) {
 
 // Chooses the layout from the shape alone, because the order of a sum follows the layout.
 // Neighbouring ops must not matter: they depend on how a model is divided. Images summed by channel
-// are channels-last, all others plain.
+// are channels-last, all others plain. Three dimensions are an image if the batch is summed as
+// well, as for the bias of a convolution.
 void choose_layouts_of_sum(KernelRequest& request) {
   const ir::Type& x = *request.inputs[0];
   const std::vector<bool> reduced = reduced_dims(request);
-  const bool by_channel = x.rank() >= 4 && !reduced[1] && x.shape[1] > 1 &&
+  const bool image = x.rank() > 3 || (x.rank() == 3 && reduced[0]);
+  const bool by_channel = image && !reduced[1] && x.shape[1] > 1 &&
                           std::all_of(reduced.begin() + 2, reduced.end(), [](bool r) { return r; });
   request.input_layouts[0] = {};
   if (by_channel) request.input_layouts[0].kind = Layout::Kind::kChannelsLast;
