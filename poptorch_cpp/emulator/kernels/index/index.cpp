@@ -326,7 +326,10 @@ void add_index_kernels(KernelTable& table) {
   table.add({.op = "index", .bind = bind_index});
   table.add({.op = "dynamic_slice", .bind = bind_window});
   table.add({.op = "scatter", .bind = bind_scatter, .in_place_input = {0}});
-  table.add({.op = "index_add", .bind = bind_joined<bind_index_add>, .in_place_input = {0}});
+  table.add({.op = "index_add",
+             .bind = bind_moved<bind_joined<bind_index_add>>,
+             .choose_layouts = choose_moved_layouts,
+             .in_place_input = {0}});
   table.add({.op = "index_put", .bind = bind_index_put, .in_place_input = {0}});
   table.add({.op = "dynamic_update", .bind = bind_window_put, .in_place_input = {0}});
 }

@@ -136,18 +136,30 @@ class Reduce final : public BoundKernel {
     }
   }
 
-  // The same for kColumns, in registers.
-  void join_rows(const X* x, Range rows, float* some) const {
-    constexpr int kVectors = kColumns / kLanes;
-    Widest joined[kVectors];
-    for (Widest& v : joined) v = spread<Widest>(static_cast<float>(Op::kStart));
-    for (int64_t k = rows.begin; k < rows.end; ++k) {
-      const X* row = row_at(x, k);
-      for (int v = 0; v < kVectors; ++v) {
-        joined[v] = Op::join(joined[v], load_lanes(row + v * kLanes));
+  // Joins `count` columns, a multiple of kLanes, of blocks of `rows` rows each, in registers. A
+  // join waits for the one before it, so that several blocks take the time of one.
+  template <int64_t count, int blocks>
+  void join_blocks(const X* x, int64_t first, int64_t rows, float (*some)[kColumns]) const {
+    constexpr int kVectors = count / kLanes;
+    Widest joined[blocks][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < blocks * kVectors; ++i) {
+      joined[i / kVectors][i % kVectors] = spread<Widest>(static_cast<float>(Op::kStart));
+    }
+    for (int64_t k = first; k < first + rows; ++k) {
+#pragma GCC unroll 8
+      for (int b = 0; b < blocks; ++b) {
+        const X* row = row_at(x, k + b * rows);
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          joined[b][v] = Op::join(joined[b][v], load_lanes(row + v * kLanes));
+        }
       }
     }
-    for (int v = 0; v < kVectors; ++v) store(some + v * kLanes, joined[v]);
+#pragma GCC unroll 8
+    for (int i = 0; i < blocks * kVectors; ++i) {
+      store(some[i / kVectors] + i % kVectors * kLanes, joined[i / kVectors][i % kVectors]);
+    }
   }
 
   void columns(const X* x, int64_t count, int64_t part, double* values) const {
@@ -165,17 +177,32 @@ class Reduce final : public BoundKernel {
 
   void join_columns(const X* x, Range rows, int64_t count, double* values) const {
     for (int64_t i = 0; i < count; ++i) values[i] = Op::kStart;
+    if (count == kColumns) return join_in_registers<kColumns>(x, rows, values);
+    if (count == kColumns / 2) return join_in_registers<kColumns / 2>(x, rows, values);
+    if (count == kColumns / 4) return join_in_registers<kColumns / 4>(x, rows, values);
     for (int64_t r = rows.begin; r < rows.end; r += kRows) {
       float some[kMostColumns];
-      const Range block{r, std::min(r + kRows, rows.end)};
-      if (count == kColumns) {
-        join_rows(x, block, some);
-      } else {
-        join_rows(x, block, count, some);
-      }
-      for (int64_t i = 0; i < count; ++i) {
-        values[i] = Op::join(values[i], static_cast<double>(some[i]));
-      }
+      join_rows(x, {r, std::min(r + kRows, rows.end)}, count, some);
+      add_block(count, some, values);
+    }
+  }
+  static void add_block(int64_t count, const float* some, double* values) {
+    for (int64_t i = 0; i < count; ++i) {
+      values[i] = Op::join(values[i], static_cast<double>(some[i]));
+    }
+  }
+  template <int64_t count>
+  void join_in_registers(const X* x, Range rows, double* values) const {
+    constexpr int kBlocks = std::max<int>(1, 8 * kLanes / count);
+    float some[kBlocks][kColumns];
+    int64_t r = rows.begin;
+    for (; r + kBlocks * kRows <= rows.end; r += kBlocks * kRows) {
+      join_blocks<count, kBlocks>(x, r, kRows, some);
+      for (const auto& block : some) add_block(count, block, values);
+    }
+    for (; r < rows.end; r += kRows) {
+      join_blocks<count, 1>(x, r, std::min(kRows, rows.end - r), some);
+      add_block(count, some[0], values);
     }
   }
 
