@@ -76,7 +76,7 @@ struct MicroArgs {
   double number(int i) const { return *in<double>(i); }
   float imm(int i) const { return static_cast<float>(immediates[i]); }
 };
-constexpr int64_t kMostInRows = 1024;
+constexpr int64_t kMostInRows = 2048;
 using MicroFn = void (*)(const MicroArgs&, int64_t n);
 
 // The same micro-op with one source that is an unstored product. Pointers are to the first element

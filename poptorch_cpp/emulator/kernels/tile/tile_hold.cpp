@@ -33,12 +33,12 @@ class Holder {
     for (const TileStep& step : steps_) {
       if (step.held_fn) continue;
       for (int r : step.sources) exclude(r);
-      if (rounds_at_random(step)) continue;  // it can store halves
+      if (step.only_rounds) continue;  // it can store halves
       for (int r : step.results) exclude(r);
     }
     for (TileStep& step : steps_) {
       if (step.op == "narrow" && held_[step.results[0]]) round_where_made(step);
-      if (rounds_at_random(step)) round_at_random(step);
+      if (step.only_rounds) round_at_random(step);
     }
     std::erase_if(steps_, [](const TileStep& step) { return step.fn == nullptr; });
     load_as_words();
@@ -62,9 +62,6 @@ class Holder {
            : dtype_of(reg) == ir::DType::kBF16 ? Held::kBfloat
                                                : Held::kBool;
   }
-
-  // True for a step that does nothing else.
-  static bool rounds_at_random(const TileStep& step) { return step.op == "stochastic_cast"; }
 
   // Stores halves if their register holds them, where the float is made if that step can do so.
   void round_at_random(TileStep& rounding) {

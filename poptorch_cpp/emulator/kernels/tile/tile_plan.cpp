@@ -262,7 +262,8 @@ void PlannedProgram::assign_slots() {
     return register_bytes(register_class(r.dtype)) == 8 && !r.hyper_parameter;
   });
   const int64_t element = wide ? 8 : 4, held = slots_ + static_cast<int64_t>(outputs_.size());
-  tile_ = held * element * kMostTile <= kTileBytes ? kMostTile : kMostTile / 2;
+  tile_ = kMostTile;
+  while (tile_ > kLeastTile && held * element * tile_ > kTileBytes) tile_ /= 2;
   slot_bytes_ = tile_ * element;
 }
 

@@ -12,13 +12,15 @@
 
 namespace poptorch::emulator {
 
-constexpr int64_t kMostTile = 1024;  // elements
-// The most bytes of registers and results of a tile of kMostTile elements: they stay in L1.
+constexpr int64_t kMostTile = 2048;  // elements
+constexpr int64_t kLeastTile = 512;
+// The most bytes of registers and results of a tile that is larger than kLeastTile: they stay in
+// L1.
 constexpr int64_t kTileBytes = 24 * 1024;
 // A run of at least this many elements is a separate tile, used in place instead of gathered.
 constexpr int64_t kLeastRun = 128;
-// Where elements are numbered otherwise than in order, rows of up to half of a tile are gathered.
-constexpr int64_t kLeastNumberedRun = kMostTile / 2 + 1;
+// Where elements are numbered otherwise than in order, rows of up to a tile are gathered.
+constexpr int64_t kLeastNumberedRun = kLeastTile + 1;
 constexpr int kMaxRegisters = 256;
 constexpr int kMaxRoundings = kMaxRegisters;  // each makes a register
 constexpr int kMaxDims = 12;

@@ -91,7 +91,7 @@ TileStep step_of(const MicroQuery& query, uint64_t op_id) {
   step.random_fn = row->random_fn;
   if (row->immediates) step.immediates = row->immediates(query);
   if (def.random) step.rounding = {op_id, 0, std::get<bool>(query.attr("same_in_replicas"))};
-  step.takes_index_step = def.random && !draws_in_order(def);
+  step.only_rounds = step.takes_index_step = def.random && !draws_in_order(def);
   return step;
 }
 

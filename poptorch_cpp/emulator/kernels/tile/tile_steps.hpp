@@ -28,6 +28,7 @@ struct TileStep {
   std::string text;
   std::optional<RandomRounding> rounding = std::nullopt;
   bool takes_index_step = false;  // see MicroArgs
+  bool only_rounds = false;       // at random
   const HalfForms* halves = nullptr;
   MicroFn held_fn = nullptr;  // for registers that hold elements as memory does: see `held`
   HeldAs held = {};
