@@ -69,7 +69,7 @@ class OneDnnConv final : public BoundKernel {
         primitive = dnnl::convolution_forward(forward);
       }
     });
-    if (!there || name.find("ref") != std::string::npos || name.find("gemm:") == 0) return false;
+    if (!there || !onednn::is_direct(name)) return false;
     std::vector<Primitive::Argument> arguments{{backward_ ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC, from},
                                                {DNNL_ARG_WEIGHTS, weights},
                                                {backward_ ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST, to}};
@@ -140,7 +140,8 @@ std::unique_ptr<BoundKernel> make(const KernelRequest& request, const ConvShape&
 
 bool has_primitives(const KernelRequest& request) {
   const ir::DType made = request.outputs[0].dtype;
-  return kernel_set().gemm.multiplies_matrices &&
+  const GemmRoutines& gemm = kernel_set().gemm;
+  return (gemm.multiplies_matrices || gemm.multiplies_pairs) &&
          (made == ir::DType::kBF16 || made == ir::DType::kF32) &&
          std::all_of(request.inputs.begin(), request.inputs.end(),
                      [](const auto& t) { return !t || t->dtype == ir::DType::kBF16; });

@@ -44,7 +44,7 @@ class OneDnnGradWeight final : public BoundKernel {
       name = back.impl_info_str();
       primitive = dnnl::convolution_backward_weights(back);
     });
-    if (!there || name.find("ref") != std::string::npos || name.find("gemm:") == 0) return false;
+    if (!there || !onednn::is_direct(name)) return false;
     sum_ = std::make_unique<Primitive>(
         primitive,
         std::vector<Primitive::Argument>{

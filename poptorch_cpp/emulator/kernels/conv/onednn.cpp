@@ -58,6 +58,13 @@ dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides, ir
           dnnl::memory::dims(strides.begin(), strides.end())};
 }
 
+bool is_direct(std::string_view implementation) {
+  const auto has = [&](std::string_view part) {
+    return implementation.find(part) != std::string_view::npos;
+  };
+  return !has("ref") && !has(":gemm:") && !implementation.starts_with("gemm:");
+}
+
 bool made(const std::function<void()>& make) {
   const OneThread one;
   try {

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string_view>
 #include <vector>
 
 #include "emulator/kernels/base/kernel.hpp"
@@ -28,6 +29,10 @@ dnnl::memory::desc describe(const ir::Shape& shape, const ir::Shape& strides, ir
 // Calls `make` with OpenMP at one thread, a setting that a primitive keeps. Returns false when
 // oneDNN does not implement the request.
 bool made(const std::function<void()>& make);
+
+// Returns false for implementations, by oneDNN's name, that are plain loops or gather patches for a
+// product: ours are faster.
+bool is_direct(std::string_view implementation);
 
 // A primitive and the memory objects of its runs. It is immutable to its users: runs in different
 // slots may be concurrent. Two concurrent runs in one slot (of two replicas) are allowed, at the
