@@ -5,8 +5,8 @@
 
 namespace poptorch::emulator {
 
-// Returns whether the operands are bfloat16 and the host multiplies matrices of them: then oneDNN
-// has primitives on bfloat16, whose results may be floats.
+// Returns whether the operands are bfloat16 and the host multiplies pairs or matrices of them: then
+// oneDNN has primitives on bfloat16, whose results may be floats.
 bool has_primitives(const KernelRequest& request);
 // Returns whether the shape is worth a primitive; oneDNN may not have one.
 bool suits_onednn(const ConvShape& shape);
