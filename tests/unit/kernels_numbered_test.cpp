@@ -48,22 +48,29 @@ NumberedCase rounded_alone(const ir::Shape& shape, DType half) {
           }};
 }
 
-NumberedCase updated(const ir::Shape& shape, DType half) {
-  const NumberedOperand number{DType::kF64, {}};
-  return {{{half, shape},
-           {DType::kF32, shape},
-           {DType::kF32, shape},
-           number,
-           number,
-           number,
-           number,
-           number},
-          half,
-          2,
-          [=](TileProgramBuilder& b, const std::vector<int>& in) {
-            return b.op(op("sgd_momentum_update"), {{"stochastic_rounding", true}}, in,
-                        {half, DType::kF32}, kKey.op_id);
+// An update of one tensor of halves with `moments` of floats, or of halves as well.
+NumberedCase updated(const char* name, int moments, int numbers, DType moment,
+                     const ir::Shape& shape, DType half) {
+  std::vector<NumberedOperand> operands{{half, shape}};
+  std::vector<DType> results{half};
+  for (int i = 0; i < moments; ++i) {
+    operands.push_back({moment, shape});
+    results.push_back(moment);
+  }
+  operands.push_back({DType::kF32, shape});
+  for (int i = 0; i < numbers; ++i) operands.push_back({DType::kF64, {}});
+  return {operands, half, 1 + moments, [=](TileProgramBuilder& b, const std::vector<int>& in) {
+            return b.op(op(name), {{"stochastic_rounding", true}}, in, results, kKey.op_id);
           }};
+}
+NumberedCase with_momentum(const ir::Shape& shape, DType half) {
+  return updated("sgd_momentum_update", 1, 5, DType::kF32, shape, half);
+}
+NumberedCase by_adam(const ir::Shape& shape, DType half) {
+  return updated("adam_update", 2, 6, DType::kF32, shape, half);
+}
+NumberedCase by_adam_of_halves(const ir::Shape& shape, DType half) {
+  return updated("adam_update", 2, 6, half, shape, half);
 }
 
 // Runs the program in this order, `block` elements at a time, and returns what it made, in plain
@@ -85,9 +92,9 @@ std::vector<TestTensor> results(const NumberedCase& c, const ir::Shape& shape, K
   const size_t inputs = tensors.size();
   for (int made : c.build(builder, registers)) {
     const size_t result = tensors.size() - inputs;
-    const bool wide = c.written > 0 && result == 1;
+    const bool written = static_cast<int>(result) < c.written;
     builder.output(made);
-    tensors.emplace_back(ir::Type{wide ? DType::kF32 : c.half, shape});
+    tensors.emplace_back(ir::Type{written ? c.operands[result].dtype : c.half, shape});
   }
   const auto program = builder.finish();
   std::vector<std::byte*> buffers;
@@ -120,7 +127,8 @@ TEST(NumberedPrograms, RoundAsInRowMajorOrder) {
     const bool many = round % 3 == 0;
     const ir::Shape shape{up_to(3), up_to(many ? 700 : 70), up_to(many ? 4 : 9), up_to(9)};
     for (DType half : {DType::kF16, DType::kBF16}) {
-      for (const auto& make : {rounded_alone, rounded_sum, updated}) {
+      for (const auto& make :
+           {rounded_alone, rounded_sum, with_momentum, by_adam, by_adam_of_halves}) {
         const NumberedCase c = make(shape, half);
         const auto expected = results(c, shape, Kind::kPlain, ir::element_count(shape));
         for (int64_t block : {ir::element_count(shape), int64_t{101}, int64_t{2500}}) {
